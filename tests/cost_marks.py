@@ -24,6 +24,8 @@ SERVER_MODULES = {
     *("test_databases", "test_databases_chroma", "test_databases_milvus", "test_databases_milvus_server"),
     *("test_databases_qdrant", "test_object_store", "test_pgvector_plans", "test_sql"),
     "test_collections_milvus",
+    *("test_probe_postgres", "test_probe_postgres_mistakes", "test_probe_postgres_safety"),
+    "test_probe_postgres_tables",
 }
 # Why each takes long; a module whose reason is gone leaves its list.
 SLOW_MODULES = {

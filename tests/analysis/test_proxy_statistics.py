@@ -12,7 +12,12 @@ from examples import examples
 from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound, upper_bound
 from recallatk.analysis.intervals import mean_interval
 from recallatk.analysis.prediction_powered import proxy_mean, proxy_weight
-from recallatk.analysis.proxy_betting import ProxyTest, proxy_lower_bound, proxy_upper_bound
+from recallatk.analysis.proxy_betting import (
+    ProxyTest,
+    any_time_bounds,
+    proxy_lower_bound,
+    proxy_upper_bound,
+)
 from recallatk.errors import UsageError
 
 hits = st.integers(0, 10).map(lambda count: count / 10)
@@ -61,6 +66,39 @@ def test_a_mean_at_the_target_is_rarely_decided(proxy):
         verdicts.append(test.update(mine[:800], proxies[:800], proxies[800:].reshape(800, 4)))
     assert verdicts.count(SequentialVerdict.PASS) / 200 <= most_of(200)
     assert verdicts.count(SequentialVerdict.FAIL) / 200 <= most_of(200)
+
+
+@pytest.mark.parametrize("proxy", ["good", "upside down"])
+def test_bounds_of_a_test_that_stopped_hold_and_agree_with_its_verdict(proxy):
+    exact, judged = population(np.random.default_rng(11), (30, 1500), proxy)
+    wrong = []
+    for x, f in zip(exact, judged, strict=True):
+        test, rows = ProxyTest(0.92), f[300:].reshape(300, 4)
+        verdict = test.update(x[:300], f[:300], rows)
+        seen = slice(0, test.used)
+        low, high = any_time_bounds(x[seen], f[seen], rows[seen].tolist())
+        assert low < x[seen].mean() + 0.1
+        assert (low >= 0.92 - 1e-4) == (verdict is SequentialVerdict.PASS)
+        assert (high <= 0.92 + 1e-4) == (verdict is SequentialVerdict.FAIL)
+        wrong.append((low > 0.9, high < 0.9))
+    assert np.mean(wrong, axis=0).max() <= most_of(30)
+
+
+def test_blocks_of_several_sizes_are_bet_on_one_after_the_other():
+    exact, judged = population(np.random.default_rng(12), (1, 600), "good")
+    rows = [judged[0, 100 + 5 * place : 105 + 5 * place - place % 3].tolist() for place in range(100)]
+    low, high = any_time_bounds(exact[0, :100], judged[0, :100], rows)
+
+    def verdict(target):
+        test = ProxyTest(target)
+        for x, f, row in zip(exact[0, :100], judged[0, :100], rows, strict=True):
+            test.update([x], [f], [row])
+        return test.verdict
+
+    assert 0 < low < high < 1
+    assert verdict(low - 1e-4) is SequentialVerdict.PASS
+    assert verdict(high + 1e-4) is SequentialVerdict.FAIL
+    assert verdict(low + 1e-3) is verdict(high - 1e-3) is SequentialVerdict.UNDECIDED
 
 
 def test_a_good_proxy_saves_two_thirds_of_the_exact_queries():

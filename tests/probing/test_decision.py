@@ -81,3 +81,33 @@ def test_a_probe_at_its_target_is_wrong_in_at_most_five_percent_on_each_side():
     # Five percent of 200, and three standard errors.
     assert outcomes.count("PASS") <= 20
     assert outcomes.count("FAIL") <= 20
+
+
+@pytest.mark.parametrize("target", [0.95, 0.99])
+def test_equal_recalls_decide_after_just_as_many_more_queries_as_said(target):
+    seen = [1.0] * 20
+    decision, verdict = decided(seen, f"recall@10 >= {target}")
+    more = decision.more_queries(np.array(seen))
+    assert verdict.outcome == "UNDECIDED"
+    assert decided(seen + [1.0] * more, f"recall@10 >= {target}")[1].outcome == "PASS"
+    assert decided(seen + [1.0] * (more - 1), f"recall@10 >= {target}")[1].outcome == "UNDECIDED"
+
+
+@pytest.mark.parametrize(("perfect", "outcome"), [(19, "FAIL"), (28, "PASS")])
+def test_about_as_many_more_queries_decide_as_said(perfect, outcome):
+    """Half of the continuations need fewer, give or take three times what a median of 15 is off by."""
+    random = np.random.default_rng(3)
+    seen = random.permutation([1.0] * perfect + [0.8] * (30 - perfect)).tolist()
+    decision, verdict = decided(seen, "recall@10 >= 0.95")
+    assert verdict.outcome == "UNDECIDED"
+    more = decision.more_queries(np.array(seen))
+    continuations = [[*seen, *random.choice(seen, more)] for _ in range(60)]
+    said = [decided(each, "recall@10 >= 0.95")[1].outcome for each in continuations]
+    assert 0.12 <= said.count(outcome) / 60 <= 0.88
+
+
+def test_a_recall_at_the_target_says_no_number():
+    seen = [1.0, 0.9] * 10
+    decision, verdict = decided(seen, "recall@10 >= 0.95")
+    assert verdict.outcome == "UNDECIDED"
+    assert decision.more_queries(np.array(seen)) is None

@@ -260,7 +260,7 @@ def test_nothing_can_be_written_through_a_probe(table, target):
         pytest.raises(RecallError, match="read-only"),
         collection._transaction(),
     ):
-        collection.connection.execute("DELETE FROM items")
+        collection.session.connection.execute("DELETE FROM items")
     assert state("SELECT count(*) FROM items") == [(ROWS,)]
 
 
@@ -300,7 +300,7 @@ def test_a_table_without_rows_or_index_is_described(table, target):
             with open_collection(target.replace("items", "bare&metric=l2")) as collection:
                 notes = " ".join(collection.discovery().notes)
             assert "no index" in notes
-            assert "1 rows have no vector" in notes
+            assert "1 row has no vector" in notes
             found = probe(target.replace("items", "bare&metric=l2"), np.array([[1.0, 2.0]]), at=5)
             assert found.recall.value == 1.0
             assert found.index_used == 0.0

@@ -167,8 +167,14 @@ def _vector_column(columns: Sequence[Any], stated: str | None, table: str) -> An
                 "or halfvec"
             )
         return able[stated]
-    if len(able) != 1:
-        names = ", ".join(able) or "none"
+    if not able:
+        names = ", ".join(f"{each[1]} ({each[2]})" for each in columns)
+        raise UsageError(
+            f"{table}: no column has type vector or halfvec. Name the table with the vectors: table=NAME. "
+            f"Columns here: {names or 'none'}"
+        )
+    if len(able) > 1:
+        names = ", ".join(able)
         raise UsageError(f"{table}: which column has the vectors? Add &vector=NAME. Vector columns: {names}")
     return next(iter(able.values()))
 
@@ -183,7 +189,7 @@ def _id_column(columns: Sequence[Any], unique: Sequence[str], stated: str | None
         return unique[0]
     raise UsageError(
         f"{table} has no primary key of one column. Name the column of ids: &id=NAME. "
-        f"Columns: {', '.join(names)}"
+        f"Columns: {', '.join(each[1] for each in columns if each[3] not in VECTOR_TYPES) or 'none'}"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 from recallatk.adapters.collection import Answer, AnswerPair, Collection, Discovery, Neighbors
 from recallatk.adapters.postgres import OPERATORS, ArrayFilters
 from recallatk.adapters.postgres_catalog import quoted, read_table, require_metric
-from recallatk.adapters.postgres_server import connected
+from recallatk.adapters.postgres_session import ReadOnlySession
 from recallatk.adapters.postgres_settings import (
     checked_settings,
     iterative_scan_remedy,
@@ -23,6 +23,7 @@ from recallatk.adapters.postgres_settings import (
 from recallatk.adapters.postgres_template import checked_template, filled_template
 from recallatk.errors import EngineError, FilterError, UsageError
 from recallatk.filters.moments import is_moment
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,14 +36,22 @@ if TYPE_CHECKING:
     from recallatk.filters import Filter
     from recallatk.filters.expression import Literal
 
-_NAME = "recallatk"
-# A probe that waits for a lock would make others wait behind it.
-_LOCK_SECONDS = 2
-_EXACT = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
+# A scan and a sort, whatever the settings of the probe: where all are off, the planner takes the cheapest.
+_EXACT = {
+    "enable_indexscan": "off",
+    "enable_indexonlyscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_seqscan": "on",
+    "enable_sort": "on",
+}
 _SCANS = "SELECT coalesce(sum(pg_stat_get_xact_numscans(oid)), 0)::bigint FROM unnest(%s::oid[]) AS oid"
 _IN_FORCE = (
     "SELECT name, setting FROM pg_settings WHERE name ~ '^(hnsw|ivfflat|diskann|vchordrq)[.]' ORDER BY name"
 )
+_NULL_SHARE = """
+SELECT null_frac FROM pg_stats JOIN pg_namespace ON nspname = schemaname
+JOIN pg_class ON pg_class.relnamespace = pg_namespace.oid AND relname = tablename
+WHERE pg_class.oid = %s AND attname = %s AND null_frac < 1"""
 _FETCHED = 2_000
 _COUNTED_ROWS = 5_000_000
 
@@ -83,8 +92,8 @@ class PostgresCollection(Collection):
     exact_mode = True
     snapshots = True
 
-    def __init__(self, connection: Any, target: CollectionTarget, limits: ProbeLimits) -> None:
-        self.connection, self.target, self.limits = connection, target, limits
+    def __init__(self, session: ReadOnlySession, target: CollectionTarget) -> None:
+        self.session, self.target = session, target
         self.settings: dict[str, str] = {}
         self.template = checked_template(target.options.get("sql"))
         self._refusals: dict[str, str | None] = {}
@@ -93,12 +102,7 @@ class PostgresCollection(Collection):
     def open(cls, target: CollectionTarget, limits: ProbeLimits) -> Collection:
         """Connect, and read the catalog in a read-only transaction."""
         target.required("table", "items")
-        connection = connected(
-            target.url, _NAME, connect_timeout=max(1, round(limits.connect_seconds)), application_name=_NAME
-        )
-        # Prepared statements would stay in the session, and poolers refuse them.
-        connection.prepare_threshold = None
-        made = cls(connection, target, limits)
+        made = cls(ReadOnlySession(target, limits), target)
         try:
             made._look()
         except BaseException:
@@ -110,43 +114,12 @@ class PostgresCollection(Collection):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """One read-only snapshot with the settings of this probe; afterwards nothing of it is left."""
-        import psycopg
-
-        try:
-            run = self.connection.execute
-            run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            run(f"SET LOCAL statement_timeout = {round(self.limits.seconds * 1000)}")
-            run(f"SET LOCAL lock_timeout = {_LOCK_SECONDS * 1000}")
-            run(f"SET LOCAL idle_in_transaction_session_timeout = {round(self.limits.seconds * 1000)}")
-            for name, value in self.settings.items():
-                run("SELECT set_config(%s, %s, true)", (name, value))
+        """One read-only snapshot with the settings of this probe."""
+        with self.session.transaction(self.settings):
             yield
-        except psycopg.errors.QueryCanceled:
-            raise EngineError(
-                f"{self._name}: a statement exceeded the time limit of {self.limits.seconds:g} s. "
-                "Raise it with --timeout, or avoid exact scans: --corpus FILE or --truth stream"
-            ) from None
-        except psycopg.errors.InsufficientPrivilege as problem:
-            raise EngineError(
-                f"{self._name}: this role may not read it: {_said(problem)}. "
-                "GRANT SELECT on the table to the role of the probe"
-            ) from None
-        except psycopg.OperationalError as problem:
-            raise EngineError(
-                f"{self._name}: the connection was lost: {_said(problem)}. Start the probe again once the "
-                "server answers"
-            ) from None
-        except psycopg.Error as problem:
-            raise EngineError(f"{self._name}: {_said(problem)}") from None
-        finally:
-            if not self.connection.closed:
-                with suppress(psycopg.Error):
-                    self.connection.execute("ROLLBACK")
 
     def _rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        found: list[Any] = self.connection.execute(statement, values or None).fetchall()
-        return found
+        return self.session.rows(statement, values)
 
     @property
     def _name(self) -> str:
@@ -157,7 +130,7 @@ class PostgresCollection(Collection):
     def _look(self) -> None:
         with self._transaction():
             if not self._rows("SELECT 1 FROM pg_extension WHERE extname = 'vector'"):
-                raise EngineError(
+                raise UsageError(
                     f"{self.target.text}: this database has no extension vector, so its tables have no "
                     "vectors of pgvector. Check the name of the database"
                 )
@@ -171,9 +144,10 @@ class PostgresCollection(Collection):
                 "WHERE opcname ~ '^(vector|halfvec|bit|sparsevec)_'"
             )]  # fmt: skip
             self.counts = self._rows("SHOW track_counts") == [("on",)]
+            self._files = self.session.files(self.table.number)
         from pgvector.psycopg import register_vector
 
-        register_vector(self.connection)
+        register_vector(self.session.connection)
         self.filters = TableFilters(dict(self.table.filterable), "%s")
         self._describe()
 
@@ -196,9 +170,8 @@ class PostgresCollection(Collection):
         with self._transaction():
             rows = self._counted()
             dimension = table.dimension or self._first_dimension()
-            null = self._rows(f"SELECT count(*) FROM (SELECT 1 FROM {self._relation} WHERE "
-                              f"{quoted(table.vector)} IS NULL LIMIT 1000000) AS without")[0][0]  # fmt: skip
-            duplicated = [] if table.unique else self._rows(
+            null = self._without_vector(rows)
+            duplicated = [] if table.unique or self._is_large else self._rows(
                 f"SELECT {quoted(table.id)}::text FROM {self._relation} GROUP BY {quoted(table.id)} "
                 f"HAVING count(*) > 1 OR {quoted(table.id)} IS NULL LIMIT 1"
             )  # fmt: skip
@@ -209,8 +182,16 @@ class PostgresCollection(Collection):
                 f"{self._name}: the column {table.id!r} has {what}, so answers cannot be matched. Name a "
                 "column whose values are unique: &id=NAME"
             )
+        if null >= rows:
+            raise UsageError(
+                f"{self._name}: no row has a vector in {table.vector!r}. Name another column: &vector=NAME"
+            )
         if null:
-            notes.append(f"{null:,} rows have no vector: no search by vector returns them")
+            without = counted(null, "row has", "rows have")
+            about = "about " if self._is_large else ""
+            notes.append(f"{about}{without} no vector: no search by vector returns them")
+        if self._is_large and not table.unique:
+            notes.append(f"no constraint keeps {table.id!r} unique, and the table is too large to check it")
         if table.index is None:
             notes.append("there is no index on these vectors: every search scans the table")
         elif table.index.partial:
@@ -225,9 +206,23 @@ class PostgresCollection(Collection):
             compared, quantized, tuple(notes),
         )  # fmt: skip
 
+    @property
+    def _is_large(self) -> bool:
+        """Whether statistics have to do, because counting takes too long."""
+        return self.table.estimated_rows > _COUNTED_ROWS
+
+    def _without_vector(self, rows: int) -> int:
+        """Rows without a vector, by the statistics of a large table."""
+        column = self.table.vector
+        if not self._is_large:
+            found = self._rows(f"SELECT count(*) FROM {self._relation} WHERE {quoted(column)} IS NULL")
+            return int(found[0][0])
+        found = self._rows(_NULL_SHARE, (self.table.number, column))
+        return round(rows * float(found[0][0])) if found else 0
+
     def _counted(self) -> int:
         table = self.table
-        if table.estimated_rows > _COUNTED_ROWS:
+        if self._is_large:
             return table.estimated_rows
         ((rows,),) = self._rows(f"SELECT count(*) FROM {self._relation}")
         if not rows:
@@ -279,9 +274,9 @@ class PostgresCollection(Collection):
         try:
             with self._transaction():
                 in_force = dict(self._rows(_IN_FORCE))
-        except EngineError:
+        except EngineError as problem:
             self.settings = before
-            raise
+            raise EngineError(f"--set: {problem}" if settings else str(problem)) from None
         mine = {name: value for name, value in in_force.items() if name.startswith(f"{self._method}.")}
         self._found = replace(self._found, settings={**(mine or in_force), **found})
 
@@ -316,6 +311,11 @@ class PostgresCollection(Collection):
         found = self._rows(statement, values)
         seconds = time.perf_counter() - started
         used = self._scans() > before if self.counts else None
+        if self.session.files(self.table.number) != self._files:
+            raise EngineError(
+                f"{self._name}: the table or its index was truncated, rebuilt or replaced since the probe "
+                "began, so the answers are not all of one index. Start the probe again"
+            )
         return Answer([each[0] for each in found], seconds, used)
 
     def _scans(self) -> int:
@@ -328,8 +328,8 @@ class PostgresCollection(Collection):
             return self._exactly(vector, depth, condition)
 
     def _exactly(self, vector: NDArray[Any], depth: int, condition: Filter | None) -> Neighbors:
-        for name in _EXACT:
-            self._rows("SELECT set_config(%s, 'off', true)", (name,))
+        for name, value in _EXACT.items():
+            self._rows("SELECT set_config(%s, %s, true)", (name, value))
         table, where = self.table, ""
         values: list[Any] = []
         if condition is not None:
@@ -340,7 +340,12 @@ class PostgresCollection(Collection):
             f"SELECT {quoted(table.id)}, {self.distance} AS distance FROM {self._relation} WHERE "
             f"{quoted(table.vector)} IS NOT NULL{where} ORDER BY distance LIMIT {depth:d}"
         )
+        before = self._scans()
         found = self._rows(statement, [asked, *values])
+        if self._scans() > before:
+            raise EngineError(
+                f"{self._name}: PostgreSQL ran the exact search on an index. Use --truth stream"
+            )
         distances = np.array([each[1] for each in found], np.float64)
         return Neighbors([each[0] for each in found], distances, len(found) < depth)
 
@@ -381,7 +386,7 @@ class PostgresCollection(Collection):
         table = self.table
         names = ", ".join(quoted(each) for each in (table.id, table.vector, *columns))
         with self._transaction():
-            self.connection.execute(
+            self.session.connection.execute(
                 f"DECLARE recallatk_rows NO SCROLL CURSOR FOR SELECT {names} FROM {self._relation} "
                 f"WHERE {quoted(table.vector)} IS NOT NULL"
             )
@@ -398,12 +403,7 @@ class PostgresCollection(Collection):
 
     def close(self) -> None:
         """Disconnect."""
-        if not self.connection.closed:
-            self.connection.close()
-
-
-def _said(problem: Exception) -> str:
-    return " ".join(str(problem).strip().split("\n")[0].split())
+        self.session.close()
 
 
 def _vector(vector: NDArray[Any]) -> Any:

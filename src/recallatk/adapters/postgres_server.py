@@ -28,6 +28,18 @@ _START_SECONDS = 60
 _SOCKET = ".s.PGSQL.5432.lock"
 # Longest socket path for both Linux (107) and macOS (103).
 _LONGEST_SOCKET = 103
+_DSN_TELLS = (
+    "dsn contains a password, and runs save their parameters. Take it from the environment: ${NAME} in its "
+    f"place, or the whole DSN in {DSN_VARIABLE}"
+)
+_TARGET_TELLS = (
+    "the target contains a password, and every user of this machine can read the arguments of a command. "
+    "Take it from PGPASSWORD or .pgpass, or from another variable: ${NAME} in its place"
+)
+_HINT = (
+    "Check host, port, user and database; a password is taken from PGPASSWORD, from .pgpass, or from the "
+    "variable in its place, ${NAME}"
+)
 
 
 def stated_dsn(dsn: str) -> str:
@@ -35,12 +47,14 @@ def stated_dsn(dsn: str) -> str:
     return dsn or os.environ.get(DSN_VARIABLE, "")
 
 
-def connected(dsn: str, engine: str, **more: Any) -> Any:
+def connected(dsn: str, engine: str, *, bundled: bool = True, **more: Any) -> Any:
     """Connect; `${NAME}` in the DSN expands to an environment variable, and errors never show a password.
 
     Args:
         dsn: a connection string or URL.
         engine: the name in messages.
+        bundled: start the bundled server if the DSN names none; otherwise the driver looks for one, by PGHOST
+            and its other variables.
         more: further parameters of the connection, in place of those in the DSN.
     """
     try:
@@ -55,17 +69,16 @@ def connected(dsn: str, engine: str, **more: Any) -> Any:
         raise EngineError(f"{engine}: the DSN is not valid") from None
     if dsn:
         if literal_secret(parts) is not None:
-            raise UsageError(
-                f"{engine}: dsn contains a password, and runs save their parameters. Take it from the "
-                f"environment: ${{NAME}} in its place, or the whole DSN in {DSN_VARIABLE}"
-            )
+            raise UsageError(f"{engine}: {_DSN_TELLS if bundled else _TARGET_TELLS}")
         parts = expanded(parts, "dsn", engine)
     for name, value in parts.items():
         remember(str(value) if is_secret_name(name) else None)
+    server = bundled_server() if bundled and not parts else ""
     try:
-        return psycopg.connect("" if parts else bundled_server(), autocommit=True, **(parts | more))
+        return psycopg.connect(server, autocommit=True, **(parts | more))
     except psycopg.OperationalError as problem:
-        raise EngineError(f"{engine}: cannot connect to PostgreSQL: {str(problem).strip()}") from None
+        said = " ".join(str(problem).split())
+        raise EngineError(f"{engine}: cannot connect to PostgreSQL: {said}. {_HINT}") from None
 
 
 @cache

@@ -14,9 +14,10 @@ heaviest would, however weights and values depend on each other.
 from __future__ import annotations
 
 import math
+from copy import copy
 from enum import StrEnum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -38,6 +39,8 @@ VARIANCE_BEFORE_ANY = 0.05
 EVEN_SHARES = np.linspace(0.15, 0.99, 7)
 SPREAD_SHARES = np.geomspace(0.02, 0.6, 8)
 BATCH = 256
+# Continuations of an undecided test, and how far they go.
+_CONTINUATIONS, _FURTHEST = 15, 20_000
 
 
 class SequentialVerdict(StrEnum):
@@ -107,10 +110,10 @@ def needed_gain(confidence: float) -> float:
     return -math.log1p(-confidence)
 
 
-def largest_refuted(is_refuted: Callable[[float], bool]) -> float:
+def largest_refuted(is_refuted: Callable[[float], bool], precision: float = 1e-9) -> float:
     """The point from 0 to 1 below which all means are refuted, by bisection."""
     refuted, open_still = 0.0, 1.0
-    while open_still - refuted > 1e-9:
+    while open_still - refuted > precision:
         middle = (refuted + open_still) / 2
         if is_refuted(middle):
             refuted = middle
@@ -160,6 +163,9 @@ class BettingTest:
             self.verdict = SequentialVerdict.PASS if larger else SequentialVerdict.FAIL
 
 
+Test = TypeVar("Test", bound=BettingTest)
+
+
 class SequentialTest(BettingTest):
     """Whether a mean of values in [0, 1] reaches its target, decided as soon as the values say so.
 
@@ -188,6 +194,26 @@ class SequentialTest(BettingTest):
             batch = above[start : start + BATCH, None]
             self._take(1 + self._bets_for * batch, 1 + self._bets_against * -batch)
         return self.verdict
+
+
+def more_to_decide(test: Test, advance: Callable[[Test, np.random.Generator], object]) -> int | None:
+    """About how many more queries decide a test: the median of continuations drawn at random.
+
+    None if more than half of them are undecided after 20,000.
+
+    Args:
+        test: an undecided test, which stays as it is.
+        advance: updates a test with some queries like those seen.
+    """
+    counts = []
+    for continuation in range(_CONTINUATIONS):
+        ahead, random = copy(test), np.random.default_rng(continuation)
+        while ahead.verdict is SequentialVerdict.UNDECIDED and ahead.used - test.used < _FURTHEST:
+            advance(ahead, random)
+        decided = ahead.verdict is not SequentialVerdict.UNDECIDED
+        counts.append(ahead.used - test.used if decided else math.inf)
+    median = sorted(counts)[_CONTINUATIONS // 2]
+    return None if math.isinf(median) else int(median)
 
 
 def is_at_least(

@@ -17,6 +17,7 @@ is.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -37,6 +38,8 @@ from recallatk.analysis.betting import (
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
@@ -49,6 +52,8 @@ WINDOWS = ((0.0, 1.0), (0.5, 1.0), (0.8, 1.0), (0.0, 0.5), (0.0, 0.2))
 SHARE_WITHOUT = 0.5
 # A gambler of the test never bets everything.
 LARGEST_SHARE = 0.99
+# Bounds of a test that is repeated for every target are found to this precision.
+_CLOSE = 1e-5
 
 
 class _Controlled(NamedTuple):
@@ -147,6 +152,38 @@ class ProxyTest(BettingTest):
                 (1 - self._bets_against * above).reshape(size, -1),
             )
         return self.verdict
+
+
+def any_time_bounds(
+    exact: Sequence[float], proxy: Sequence[float], rows: Sequence[Sequence[float]], confidence: float = 0.95
+) -> tuple[float, float]:
+    """What the mean exact recall is above and what it is below, each with this confidence at any moment.
+
+    They are the targets that `ProxyTest` would have decided: it cannot contradict them, and they also hold if
+    the recalls themselves decided when to stop, which `proxy_lower_bound` does not promise.
+
+    Args:
+        exact: exact recalls in the order in which they came.
+        proxy: the proxy recalls of the same queries.
+        rows: for each of them, the proxy recalls of its others.
+        confidence: of each bound.
+    """
+    known, judged, _ = checked_pairs(np.asarray(exact), np.asarray(proxy), np.empty(0))
+    ends = [
+        0,
+        *(place for place in range(1, len(rows)) if len(rows[place]) != len(rows[place - 1])),
+        len(rows),
+    ]
+
+    def decides(target: float, wanted: SequentialVerdict) -> bool:
+        test = ProxyTest(target, 1 - confidence)
+        for start, end in pairwise(ends):
+            test.update(known[start:end], judged[start:end], rows[start:end])
+        return test.verdict is wanted
+
+    low = largest_refuted(lambda mean: decides(mean, SequentialVerdict.PASS), _CLOSE)
+    high = 1 - largest_refuted(lambda gap: decides(1 - gap, SequentialVerdict.FAIL), _CLOSE)
+    return low, high
 
 
 def checked_pairs(exact: Floats, proxy: Floats, others: Floats) -> tuple[Floats, Floats, Floats]:

@@ -6,22 +6,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from recallatk.analysis.betting import SequentialTest, SequentialVerdict, lower_bound, upper_bound
+from recallatk.analysis.betting import (
+    BATCH,
+    SequentialTest,
+    SequentialVerdict,
+    lower_bound,
+    more_to_decide,
+    upper_bound,
+)
 from recallatk.analysis.intervals import quantile, quantile_ranks
 from recallatk.analysis.latency import PERCENTILES
 from recallatk.analysis.measures import Recall
-from recallatk.analysis.planning import queries_to_tell, spread_of
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.errors import UsageError
 from recallatk.goals import Budget, Target
 from recallatk.goals.evaluation import CONFIDENCE, GoalEstimate, evaluate, target_result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from recallatk.analysis.betting import Test
     from recallatk.core.filtering import FilterFacts
     from recallatk.goals.grammar import Goal
 
@@ -118,15 +125,25 @@ class RecallDecision:
         return result
 
     def more_queries(self, values: NDArray[np.float64]) -> int | None:
-        """About how many more queries would decide the targets that are open; None if none is or can be."""
-        if len(values) < 2:
+        """About how many more queries would decide the targets that are open; None if none is or can be.
+
+        Args:
+            values: recall of the scored queries, which more of them are thought to resemble.
+        """
+        if not len(values):
             return None
-        spread, mean, needed = spread_of(values), float(values.mean()), 0
-        for goal, test in self.tests.items():
-            if test.verdict is SequentialVerdict.UNDECIDED and goal.value != mean and spread > 0:
-                # A test that may be looked at after every query takes about twice as many.
-                needed = max(needed, 2 * queries_to_tell(goal.value, mean, spread))
-        return max(1, needed - len(values)) if needed else None
+
+        def advance(test: SequentialTest, random: np.random.Generator) -> None:
+            test.update(random.choice(values, BATCH))
+
+        return most_needed(self.tests.values(), advance)
+
+
+def most_needed(tests: Iterable[Test], advance: Callable[[Test, np.random.Generator], object]) -> int | None:
+    """What the slowest of the undecided tests needs; None if all are decided, or one never is."""
+    undecided = [each for each in tests if each.verdict is SequentialVerdict.UNDECIDED]
+    needed = [more_to_decide(each, advance) for each in undecided]
+    return None if not needed or None in needed else max(each for each in needed if each is not None)
 
 
 class Latencies:

@@ -13,15 +13,15 @@ from recallatk.analysis.betting import lower_bound, upper_bound
 from recallatk.analysis.distribution import interval_of, plain_mean
 from recallatk.core import Mean
 from recallatk.core.probed import Probed
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import UsageError
 from recallatk.goals.grammar import parse_goal
 from recallatk.probing.decision import RecallDecision, latency_percentiles
 from recallatk.probing.next_steps import next_steps
 from recallatk.probing.probe_queries import probe_queries
 from recallatk.probing.proxied import Proxied, metric_of
-from recallatk.probing.query_groups import filter_counts, segments_by
+from recallatk.probing.query_groups import filter_counts, require_groups, segments_by
 from recallatk.probing.references import agreement, made_from, reference_for, write_notes
-from recallatk.probing.tally import Tally
+from recallatk.probing.tally import Tally, without_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,6 +90,7 @@ def probe(
         if on_discovery is not None:
             on_discovery(opened.discovery())
         asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=not stated)
+        require_groups(asked, by, proxy=proxy)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
         if proxy:
             judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
@@ -127,13 +128,8 @@ def _asked(
             tally.refuse(reason)
             continue
         pace.wait()
-        try:
+        with without_verdict(tally, place, len(queries)):
             pair = reference.pair(collection, queries, place, k + queries.sampled)
-        except EngineError as problem:
-            scored = tally.counts["scored"]
-            raise EngineError(
-                f"query {place}: {problem}. No verdict: {scored:,} of {len(queries):,} queries were scored"
-            ) from problem
         value = tally.take(place, pair, None if queries.own_ids is None else queries.own_ids[place])
         if value is not None:
             decision.take(value)

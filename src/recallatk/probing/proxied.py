@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.analysis.betting import SequentialVerdict
+from recallatk.analysis.betting import BATCH, SequentialVerdict
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.analysis.prediction_powered import proxy_mean
-from recallatk.analysis.proxy_betting import ProxyTest, proxy_lower_bound, proxy_upper_bound
+from recallatk.analysis.proxy_betting import ProxyTest, any_time_bounds
 from recallatk.bench.full_effort import highest_effort
 from recallatk.core import Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.core.probed import Probed
 from recallatk.errors import UsageError
 from recallatk.goals import Budget
-from recallatk.probing.decision import ROWS_AS_QUERIES, latency_percentiles
+from recallatk.probing.decision import ROWS_AS_QUERIES, latency_percentiles, most_needed
 from recallatk.probing.references import plain_id, write_notes
-from recallatk.probing.tally import Tally
+from recallatk.probing.tally import Tally, without_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +80,8 @@ class Proxied:
         self.tally = Tally(k)
         self.exact: list[float] = []
         self.judged: list[float] = []
-        self.others: list[float] = []
+        self.others: list[list[float]] = []
+        """For each exact query, the proxy recalls of the others of its block."""
 
     def probed(self, pace: RateLimit, progress: Callable[[int, int], None] | None) -> Probed:
         """Ask blocks of one exact query and nine others until the goals are decided."""
@@ -91,7 +92,8 @@ class Proxied:
                 f"--proxy needs at least {PER_EXACT + 1} queries, and {len(places):,} can be asked"
             )
         for done, block in enumerate(blocks):
-            self._ask(block, pace)
+            with without_verdict(self.tally, block[0], len(places)):
+                self._ask(block, pace)
             if progress is not None:
                 progress((done + 1) * len(block), len(blocks) * len(block))
             if self._decided():
@@ -122,7 +124,7 @@ class Proxied:
             return
         self.exact.append(value)
         self.judged.append(found[0])
-        self.others += others
+        self.others.append(others)
         for test in self.tests.values():
             test.update([value], [found[0]], [others])
 
@@ -146,15 +148,22 @@ class Proxied:
         ).value
 
     def _decided(self) -> bool:
-        open_still = self.decision.open_still
-        return bool(self.tests) and all(test.verdict not in open_still for test in self.tests.values())
+        if len(self.tests) < len(self.decision.goals) or not self.tests:
+            return False
+        return all(test.verdict not in self.decision.open_still for test in self.tests.values())
 
     def _result(self) -> Probed:
         # The settings of the probe, and not those of the proxy.
         self.collection.configure(self.search, self.settings)
         found, tally = self.collection.discovery(), self.tally
-        exact, judged, others = (np.array(each) for each in (self.exact, self.judged, self.others))
+        exact, judged = np.array(self.exact), np.array(self.judged)
+        others = np.concatenate(self.others)
         mean = proxy_mean(exact, judged, others)
+        if self.tests:
+            # These hold at any time; those for a fixed number of queries would not.
+            low, high = any_time_bounds(self.exact, self.judged, self.others, 0.975)
+            bound, _ = any_time_bounds(self.exact, self.judged, self.others)
+            mean = mean._replace(low=min(low, mean.value), high=max(high, mean.value), bound=bound)
         milliseconds = np.array(tally.milliseconds)
         listed = ", ".join(f"{name}={value}" for name, value in self.highest.items())
         said = f"{self.reference.description}, for one query in {PER_EXACT + 1}; proxy: answers at {listed}"
@@ -169,37 +178,45 @@ class Proxied:
             k=self.k,
             recall=Mean(mean.value, None, len(exact) + len(others), mean.low, mean.high),
             bound=mean.bound,
-            verdict=self._verdict(mean.value, exact, judged, others, milliseconds),
+            verdict=self._verdict(mean.value, exact, milliseconds),
             counts=tally.totals(),
             truth_source=said,
             latency_ms=latency_percentiles(milliseconds),
             sampled=self.queries.sampled,
+            more_queries=self._more_queries(exact, judged, others),
+            any_time=bool(self.tests),
             proxy_worth=mean.worth,
             notes=(*found.notes, *write_notes(self.collection, self.reference)),
             refusals=tuple(tally.refusals),
             per_query={"recall": exact, "strict": np.array(tally.strict), "latency_ms": milliseconds},
         )
 
-    def _verdict(self, value: float, exact: Any, judged: Any, others: Any, milliseconds: Any) -> Verdict:
+    def _more_queries(self, exact: Any, judged: Any, others: Any) -> int | None:
+        """About how many more queries would decide, exact ones and others together."""
+
+        def advance(test: ProxyTest, random: np.random.Generator) -> None:
+            drawn = random.integers(0, len(exact), BATCH)
+            test.update(exact[drawn], judged[drawn], random.choice(others, (BATCH, PER_EXACT)))
+
+        blocks = most_needed(self.tests.values(), advance)
+        return None if blocks is None else blocks * (PER_EXACT + 1)
+
+    def _verdict(self, value: float, exact: Any, milliseconds: Any) -> Verdict:
         plain = self.decision.verdict(exact, milliseconds, None)
         results = []
         for goal, result in zip(self.decision.goals, plain.goals, strict=True):
-            if isinstance(goal, Budget):
-                results.append(result)
-            else:
-                results.append(self._judged(goal, self.tests[goal], value, exact, judged, others))
+            results.append(result if isinstance(goal, Budget) else self._judged(goal, value))
         return Verdict(tuple(results))
 
-    def _judged(self, goal: Target, test: ProxyTest, value: float, *recalls: Any) -> GoalResult:
-        outcome = _OUTCOMES[test.verdict]
-        low, high = proxy_lower_bound(*recalls), proxy_upper_bound(*recalls)
-        if outcome is Outcome.MET:
-            low = max(low, goal.value)
-            if self.queries.sampled:
-                return GoalResult(str(goal), Outcome.UNDECIDED, value, low, high, ROWS_AS_QUERIES)
-        return GoalResult(
-            str(goal), outcome, value, low, min(high, goal.value) if outcome is Outcome.MISSED else high
-        )
+    def _judged(self, goal: Target, value: float) -> GoalResult:
+        outcome = _OUTCOMES[self.tests[goal].verdict]
+        low, high = any_time_bounds(self.exact, self.judged, self.others)
+        # The bounds are found by bisection: the verdict is known exactly.
+        low = max(low, goal.value) if outcome is Outcome.MET else low
+        high = min(high, goal.value) if outcome is Outcome.MISSED else high
+        if outcome is Outcome.MET and self.queries.sampled:
+            return GoalResult(str(goal), Outcome.UNDECIDED, value, low, high, ROWS_AS_QUERIES)
+        return GoalResult(str(goal), outcome, value, low, high)
 
 
 def _blocks(places: list[int]) -> Iterator[list[int]]:

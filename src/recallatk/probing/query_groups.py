@@ -11,6 +11,7 @@ from recallatk.analysis.filtered import FILTER, SELECTIVE, named_grouping
 from recallatk.analysis.segments import FEWEST, by_column
 from recallatk.core.filtering import FilterFacts
 from recallatk.core.probed import ProbeSegment
+from recallatk.errors import UsageError
 from recallatk.probing.references import TruthReference
 
 if TYPE_CHECKING:
@@ -67,6 +68,22 @@ def filter_counts(
             known[each.key] = min(collection.passing(each), rows)
     counts = [rows if each is None else known[each.key] for each in filters]
     return FilterFacts(filtered, np.array(counts, np.int64), rows)
+
+
+def require_groups(queries: ProbeQueries, by: Sequence[str], *, proxy: bool) -> None:
+    """Refuse a grouping that these queries cannot have, before the first is asked.
+
+    Args:
+        queries: the queries.
+        by: query columns, or `filter` and `selectivity`.
+        proxy: whether a proxy judges most queries.
+    """
+    if proxy and by:
+        raise UsageError("--by cannot be combined with --proxy, whose groups have too few exact queries")
+    filtered = any(each is not None for each in queries.filters)
+    for name in by:
+        if not (filtered and name in (FILTER, SELECTIVE)):
+            by_column(queries.columns, name)
 
 
 def segments_by(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.core.probed import ProbeCounts
+from recallatk.errors import EngineError
 from recallatk.probing.references import alike, plain_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from recallatk.adapters.collection import Answer, AnswerPair, Neighbors
@@ -73,6 +77,24 @@ class Tally:
     def totals(self) -> ProbeCounts:
         """The counts so far."""
         return ProbeCounts(**self.counts)
+
+
+@contextmanager
+def without_verdict(tally: Tally, place: int, total: int) -> Iterator[None]:
+    """Say of a failure at which query it was, and how many were scored until then.
+
+    Args:
+        tally: the score so far.
+        place: the query that is asked.
+        total: the number of queries.
+    """
+    try:
+        yield
+    except EngineError as problem:
+        scored = tally.counts["scored"]
+        raise EngineError(
+            f"query {place}: {problem}. No verdict: {scored:,} of {total:,} queries were scored"
+        ) from problem
 
 
 def _without(exact: Neighbors, answer: Answer, own_id: Any) -> tuple[Neighbors, list[Any]]:
