@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -16,6 +17,11 @@ from commands import command  # noqa: E402  # isort: skip
 
 K = 10
 SEEN = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'recallatk' AND query LIKE '{}%'"
+# A session keeps its last statement; one that has asked stands in the transaction's end.
+ASKED = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'recallatk' "
+    "AND state = 'idle' AND query ~ '^(COMMIT|ROLLBACK)'"
+)
 SLOW = "SELECT id FROM items, pg_sleep(60) ORDER BY embedding <=> $vector LIMIT $k"
 # A statement that is under way when the command is killed, and the command.
 KILLED = {
@@ -157,8 +163,11 @@ def crash(shop):
 @pytest.mark.parametrize("word", ["probe", "tune"])
 def test_a_command_whose_server_restarts_or_table_changes_ends_with_a_sentence(shop, word, happens, said):
     target = shop.copy("changing")
-    process = started(shop, word, target, "--target", "recall@10 >= 0.75", rate="20/s")
-    shop.wait_for(SEEN.format('SELECT "id"'))
+    # So slow that it is far from its end when the first query has been seen.
+    process = started(shop, word, target, "--target", "recall@10 >= 0.75", rate="2/s")
+    shop.wait_for(ASKED)
+    # The first transactions describe the table.
+    time.sleep(1)
     happens(shop)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 2, errors

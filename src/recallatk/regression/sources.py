@@ -124,7 +124,8 @@ def open_source(what: Any, name: str | None = None, truth: Truth | None = None) 
     if path.is_dir() and truth is None:
         raise UsageError(f"{text}: this folder holds neither a run nor a tuning. Accepted: {_ACCEPTED}")
     if not path.exists() and truth is None:
-        raise UsageError(f"{text}: no such file or folder. Accepted: {_ACCEPTED}")
+        accept = f" Write a baseline: recallatk gate {text} RUN --accept" if path.suffix == ".json" else ""
+        raise UsageError(f"{text}: no such file or folder. Accepted: {_ACCEPTED}.{accept}")
     if truth is None and path.suffix == ".json":
         return ComparedSource(_probe_side(path, shown))
     return _answers(text, shown, truth)
