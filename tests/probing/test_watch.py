@@ -34,10 +34,11 @@ class Service:
     """A real HTTP service that finds some of the rows, and can go away and come back."""
 
     def __init__(self, vectors):
-        self.kept, service = ROWS, self
+        self.kept, self.asked, service = ROWS, threading.Event(), self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
+                service.asked.set()
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 scores = vectors[: service.kept] @ np.array(asked["vector"], "f4")
                 found = json.dumps(
@@ -145,6 +146,19 @@ def test_a_hook_is_run_on_each_failure_and_the_watch_goes_on(shop):
     assert all(line.startswith("FAIL 0.") for line in lines)
     first, _ = json.JSONDecoder().raw_decode((shop.folder / "probes.json").read_text())
     assert first["verdict"]["outcome"] == "FAIL"
+
+
+@pytest.mark.parametrize(("word", "code"), [("probe", 130), ("watch", 130)])
+def test_control_c_ends_with_a_word_and_no_advice_to_resume(shop, word, code):
+    with subprocess.Popen(
+        command(word, shop.target, "--queries", "queries.npy", "--max-rate", "2/s"),
+        cwd=shop.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert shop.asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == code
+    assert said.splitlines()[-1] == "recallatk: stopped"
 
 
 def test_the_first_look_must_succeed_and_later_ones_come_soon_after_an_outage(shop):

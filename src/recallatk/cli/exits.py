@@ -7,7 +7,8 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TextIO
 
@@ -64,6 +65,16 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             _stop(system_message(problem), BAD_INPUT if signaled is None else signaled.exit_code)
 
     return run
+
+
+@contextmanager
+def nothing_to_resume() -> Iterator[None]:
+    """End on a signal without advice to resume: the work within saves nothing."""
+    try:
+        yield
+    except (KeyboardInterrupt, Ended) as stopped:
+        complain("stopped")
+        raise SystemExit(stopped.exit_code if isinstance(stopped, Ended) else INTERRUPTED) from None
 
 
 def _drop(stream: TextIO) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.cli.exits import FAILED, UNDECIDED
+from recallatk.cli.exits import FAILED, UNDECIDED, nothing_to_resume
 from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.progress import progress
@@ -79,7 +79,7 @@ def probe(
 
     set_quiet(quiet)
     remembered = history_for(history)
-    with opened_target(target, timeout, sql) as opened, progress("probing") as line:
+    with nothing_to_resume(), opened_target(target, timeout, sql) as opened, progress("probing") as line:
         found = probe_target(
             opened, queries, goals=targets or (), at=at, where=where, by=by or (),
             search=parameters(search or ()), settings=texts(settings or ()), sample=sample, recent=recent,

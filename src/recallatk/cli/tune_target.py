@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from recallatk.adapters.target_schemes import is_target as is_target  # noqa: PLC0414 - decided here
-from recallatk.cli.exits import FAILED
+from recallatk.cli.exits import FAILED, nothing_to_resume
 from recallatk.cli.history import history_for, remember_in
 from recallatk.cli.probe import opened_target, parameters, rate_of, show_discovery, texts
 from recallatk.cli.progress import progress
@@ -82,7 +82,11 @@ def tune_target(
         raise UsageError(f"{', '.join(wrong)} cannot be combined with an existing collection")
     remembered = history_for(asked.history)
     goals = [*(given.target or ()), *(given.budget or ())]
-    with opened_target(target, asked.timeout, asked.sql) as opened, progress("tuning") as line:
+    with (
+        nothing_to_resume(),
+        opened_target(target, asked.timeout, asked.sql) as opened,
+        progress("tuning") as line,
+    ):
         found = tune_effort(
             opened, given.queries, goals, where=given.where,
             search=parameters(asked.search or ()), settings=texts(asked.settings or ()),

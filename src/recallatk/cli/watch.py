@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.cli.exits import FAILED, INTERRUPTED, UNDECIDED, Ended, complain
+from recallatk.cli.exits import FAILED, UNDECIDED, complain, nothing_to_resume
 from recallatk.cli.history import HistoryFile, history_for
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.probe import (
@@ -90,7 +90,7 @@ def watch(
         target, queries, every=parse_duration(every), recent=recent, looks=1 if once else None,
         history=history_for(history), **asked,
     )  # fmt: skip
-    with _stopped_quietly(), _metrics(target, textfile, listen) as metrics:
+    with nothing_to_resume(), _metrics(target, textfile, listen) as metrics:
         for look in looks:
             _tell(look, metrics, textfile, as_json=as_json, last=once)
             _act(look, on_fail, once=once)
@@ -164,12 +164,3 @@ def _run_hook(command: str, look: WatchLook) -> None:
         raise UsageError(f"--on-fail: {problem}") from None
     if done.returncode:
         complain(f"--on-fail: the command ended with {done.returncode}")
-
-
-@contextmanager
-def _stopped_quietly() -> Iterator[None]:
-    """A watch has no work to save, so a signal ends it without advice to resume."""
-    try:
-        yield
-    except (KeyboardInterrupt, Ended) as stopped:
-        raise SystemExit(stopped.exit_code if isinstance(stopped, Ended) else INTERRUPTED) from None

@@ -75,8 +75,7 @@ def probe(
         corpus: the corpus that the collection was made from; its certified truth is used.
         max_rate: queries per second; None for no limit.
         timeout: time limit of each statement or call, in seconds.
-        proxy: judge most queries by the collection's own answers at its highest effort, and correct that by
-            exact neighbors of every tenth query.
+        proxy: exact neighbors of every tenth query; answers at the highest effort judge the others.
         seed: random seed for the order of the queries and for the sample.
         on_discovery: called with what the collection reports, before any query.
         progress: called with the number of queries done, and of all.
