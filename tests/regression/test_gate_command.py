@@ -154,6 +154,24 @@ def test_the_baseline_file_is_small_exact_and_replaced_whole(runs, baseline, tmp
         accept_baseline(runs / "before", tmp_path / "base.txt")
 
 
+def test_the_first_baseline_stays_in_the_file_and_shows_a_slow_slide(runs, tmp_path):
+    file = tmp_path / "slide.json"
+    answers = ("--truth", "truth.parquet")
+    for accepted in ("good.parquet", "bad.parquet", "bad.parquet"):
+        gated(runs, file, accepted, *answers, "--accept")
+    assert "PASS" in gated(runs, file, "bad.parquet", *answers, code=0).stdout
+    found = json.loads(gated(runs, file, "bad.parquet", *answers, "--since-first", "--json", code=1).stdout)
+    slid = [each for each in found["goals"] if each["setting"].startswith("since the first baseline: ")]
+    assert len(slid) * 2 == len(found["goals"])
+    assert {each["outcome"] for each in found["goals"] if each not in slid} == {"met"}
+    assert any(each["outcome"] == "missed" for each in slid)
+    # Other data begin anew.
+    accept_baseline(runs / "others", file)
+    assert json.loads(file.read_text())["first"] is None
+    refused = gated(runs, "before#3", "after#1", "--since-first", code=2)
+    assert "needs a baseline file" in refused.stderr
+
+
 def test_damaged_merged_newer_and_other_baselines_are_refused_by_name(runs, baseline, tmp_path):
     text, path = baseline.read_text(), tmp_path / "base.json"
     merged = text.replace('"name"', '<<<<<<< HEAD\n "name"', 1) + ">>>>>>> other\n"

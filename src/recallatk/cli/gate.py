@@ -56,6 +56,12 @@ Undecided = Annotated[
 Accept = Annotated[
     bool, typer.Option("--accept", help="Write the candidate as the baseline file; judge nothing.")
 ]
+SinceFirst = Annotated[
+    bool,
+    typer.Option(
+        "--since-first", help="Judge against the first accepted baseline too, which the file keeps."
+    ),
+]
 Markdown = Annotated[Path | None, typer.Option(help="Also write a comment for a pull request to this file.")]
 JUnit = Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML to this file.")]
 
@@ -68,6 +74,7 @@ def gate(
     truth: TruthPath = None,
     at: At = None,
     undecided: Undecided = WhenUndecided.UNDECIDED,
+    since_first: SinceFirst = False,
     accept: Accept = False,
     markdown: Markdown = None,
     junit: JUnit = None,
@@ -100,8 +107,8 @@ def gate(
             require_writable(path)
     goals = [*(target or ()), *(budget or ())]
     with progress("gate"):
-        found = gate_results(baseline, candidate, goals, truth=truth, at=depths)
-    reproduce = _command(baseline, candidate, goals, truth, at)
+        found = gate_results(baseline, candidate, goals, truth=truth, at=depths, since_first=since_first)
+    reproduce = _command(baseline, candidate, goals, truth, at, since_first=since_first)
     typer.echo(json.dumps(gate_to_dict(found), ensure_ascii=False) if as_json else gate_to_text(found))
     comment = gate_to_markdown(found, reproduce)
     for path, text in ((markdown, comment), (junit, gate_to_junit(found))):
@@ -134,7 +141,9 @@ def _tell_github(found: Gated, comment: str, *, as_json: bool) -> None:
             file.write(f"{comment}\n")
 
 
-def _command(baseline: str, candidate: str, goals: list[str], truth: str | None, at: str | None) -> str:
+def _command(
+    baseline: str, candidate: str, goals: list[str], truth: str | None, at: str | None, *, since_first: bool
+) -> str:
     """The command that repeats the verdict, without secrets."""
     from recallatk.redaction import hide_known, without_secrets
 
@@ -142,4 +151,5 @@ def _command(baseline: str, candidate: str, goals: list[str], truth: str | None,
     words += [word for goal in goals for word in ("--target", goal)]
     words += [] if truth is None else ["--truth", truth]
     words += [] if at is None else ["--at", at]
+    words += ["--since-first"] if since_first else []
     return shlex.join(hide_known(without_secrets(each)) for each in words)

@@ -1,8 +1,9 @@
 """`recall-baseline.json`: an accepted measurement as a small file for version control.
 
 Format 1: a JSON object with the fingerprints of the data, every setting with its builds, and each measure by
-query, packed: its distinct values, and the compressed index of the value of each query. `checksum` is of all
-other keys.
+query, packed: its distinct values, and the compressed index of the value of each query. `first` is the same
+object of the first baseline that was accepted for these data, null if this is it. `checksum` is
+of all other keys.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def is_baseline_file(path: Path) -> bool:
 
 
 def write_baseline(side: ComparedSide, path: Path) -> None:
-    """Write a side as a baseline, whole or not at all."""
+    """Write a side as a baseline, whole or not at all; the first one of the same data stays in the file."""
     if not all(each.values for setting in side.settings for each in setting.builds):
         raise UsageError(f"{side.name} has no values per query. Accepted: a run, or answers with --truth")
     stored: dict[str, Any] = {
@@ -68,12 +69,38 @@ def write_baseline(side: ComparedSide, path: Path) -> None:
         else {"column": side.weights.column, **_packed(side.weights.values)},
         "settings": [_setting(each) for each in side.settings],
     }
+    stored["first"] = _first_of_same_data(stored, path)
     stored["checksum"] = _checksum(stored)
     write_text(path, json.dumps(stored, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
-def read_baseline(path: Path, name: str) -> ComparedSide:
-    """Read a baseline as a side of a comparison; damage and newer versions are refused by name."""
+def _first_of_same_data(stored: dict[str, Any], path: Path) -> dict[str, Any] | None:
+    """The first baseline in a file that is replaced, if it is of the same data."""
+    if not path.exists():
+        return None
+    replaced = _checked(path, str(path))
+    earliest = replaced.pop("first", None) or replaced
+    same = all(earliest[name] == stored[name] for name in ("metric", "fingerprints", "queries"))
+    return earliest if same else None
+
+
+def read_baseline(path: Path, name: str, *, first: bool = False) -> ComparedSide:
+    """Read a baseline as a side of a comparison; damage and newer versions are refused by name.
+
+    Args:
+        path: the file.
+        name: the file as the user named it.
+        first: read the first baseline that was accepted for these data instead.
+    """
+    stored = _checked(path, name)
+    try:
+        return _side((stored.get("first") or stored) if first else stored, name)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, zlib.error, RecallError) as problem:
+        raise FormatError(name, f"a damaged baseline: {problem}", _ACCEPTED) from problem
+
+
+def _checked(path: Path, name: str) -> dict[str, Any]:
+    """What a file holds, if it is a whole baseline of a known version."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if any(line.startswith(_CONFLICT) for line in text.splitlines(keepends=True)):
         raise FormatError(name, "git conflict markers: the file is half merged", _ACCEPTED)
@@ -89,10 +116,7 @@ def read_baseline(path: Path, name: str) -> ComparedSide:
         raise FormatError(name, found, f"version {VERSION}", hint="Update: pip install -U recallatk")
     if stored.pop("checksum", None) != _checksum(stored):
         raise FormatError(name, "a damaged or edited baseline: its checksum differs", _ACCEPTED)
-    try:
-        return _side(stored, name)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, zlib.error, RecallError) as problem:
-        raise FormatError(name, f"a damaged baseline: {problem}", _ACCEPTED) from problem
+    return stored
 
 
 def _side(stored: dict[str, Any], name: str) -> ComparedSide:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 MARGIN = 0.01
 """How much lower than the baseline recall may be without stated goals."""
+SINCE_FIRST = "since the first baseline"
 
 
 def gate_results(
@@ -33,6 +36,7 @@ def gate_results(
     *,
     truth: Any = None,
     at: Sequence[int] | None = None,
+    since_first: bool = False,
 ) -> Gated:
     """Judge whether a candidate is as good as its baseline: PASS, FAIL or UNDECIDED.
 
@@ -43,6 +47,7 @@ def gate_results(
             `p95 <= 1.2x baseline`. Default: recall at every k at most 0.01 lower than the baseline's.
         truth: what answers are scored against.
         at: values of k of answers.
+        since_first: judge against the first baseline in the file too, so that a slow slide cannot hide.
 
     Raises:
         MismatchError: the two are of different data.
@@ -51,6 +56,15 @@ def gate_results(
     goals = list(dict.fromkeys(parse_goal_with_baseline(each) for each in targets))
     opened = open_sources([baseline, candidate], [None, None], open_truth(truth), at)
     first, second = described_sides(opened)
+    found = _judged(first, second, goals)
+    if not since_first:
+        return found
+    earliest = _judged(_first_accepted(baseline), second, goals)
+    labelled = (replace(each, setting=f"{SINCE_FIRST}: {each.setting}") for each in earliest.goals)
+    return replace(found, goals=(*found.goals, *labelled))
+
+
+def _judged(first: ComparedSide, second: ComparedSide, goals: list[Goal | RelativeGoal]) -> Gated:
     [compared] = compare_sides([first, second]).comparisons
     pairs = matched_settings(first, second)
     if not goals:
@@ -62,6 +76,16 @@ def gate_results(
     # Measures that are the same on every machine come first.
     ordered = sorted(goals, key=_certainty)
     return Gated(first.name, second.name, judged_settings(ordered, settings), compared)
+
+
+def _first_accepted(baseline: Any) -> ComparedSide:
+    """The first baseline of a file, which keeps it through every --accept."""
+    path = Path(baseline) if isinstance(baseline, str | os.PathLike) else None
+    if path is None or not path.is_file() or not is_baseline_file(path):
+        raise UsageError(
+            "--since-first needs a baseline file, which keeps the first one: recall-baseline.json"
+        )
+    return read_baseline(path, str(baseline), first=True)
 
 
 def _certainty(goal: Goal | RelativeGoal) -> int:
