@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from recallatk import tap
+from recallatk import probe, tap, watch
 from recallatk.cli import app
+from recallatk.errors import MismatchError
 
 ROWS, DIMENSION, K, CALLS = 1_000, 16, 10, 120
 VECTORS = np.random.default_rng(0).normal(size=(ROWS, DIMENSION)).astype("float32")
@@ -133,6 +134,21 @@ def test_a_score_is_that_of_what_production_returned(shop, ran):
         assert done.exit_code == 0, done.stderr
         expected = recall(returned, effort, range(place, CALLS, 3))
         assert json.loads(done.stdout)["measures"]["recall@10"]["value"] == pytest.approx(expected)
+
+
+def test_the_latest_calls_may_be_of_one_setting_in_a_log_of_several(shop, tmp_path, monkeypatch):
+    monkeypatch.chdir(shop[0])
+    tapped = tap(lambda vector, k=K, ef=16: [0], sample=1.0, to=tmp_path / "changed")
+    for number, query in enumerate(QUERIES[:60]):
+        tapped(query, ef=16 if number < 40 else 64)
+    assert tapped.log.close()
+    with pytest.raises(MismatchError, match="2 different parameter sets"):
+        probe(TARGET, tmp_path / "changed", recent=30, max_rate=None)
+    assert probe(TARGET, tmp_path / "changed", recent=20, max_rate=None).recall.n == 20
+    # Waiting does not mend a mixed log, so a watch ends instead of looking again and again.
+    looks = watch(TARGET, tmp_path / "changed", recent=30, max_rate=None)
+    with pytest.raises(MismatchError, match="2 different parameter sets"):
+        next(looks)
 
 
 @pytest.mark.parametrize(

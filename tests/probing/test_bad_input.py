@@ -169,7 +169,8 @@ def test_ids_of_another_corpus_are_noticed_and_a_few_new_rows_are_not_refused():
     def search(ids):
         return lambda queries, k: [exact_search(each, k, ids) for each in queries]
 
-    for ids in (list(range(10**6, 10**6 + ROWS)), [f"row {row}" for row in range(ROWS)]):
+    beyond = [2**70 + row for row in range(ROWS)]
+    for ids in (list(range(10**6, 10**6 + ROWS)), [f"row {row}" for row in range(ROWS)], beyond):
         collection = FunctionCollection.of(search(ids), metric="l2", corpus=rows(NUMBERS))
         with pytest.raises(MismatchError, match=r"id mismatch: none of the first 20 ids"):
             probe(collection, QUERIES, max_rate=None)
@@ -182,6 +183,34 @@ def test_ids_of_another_corpus_are_noticed_and_a_few_new_rows_are_not_refused():
     texts = search([str(number) for number in NUMBERS])
     same = probe(FunctionCollection.of(texts, metric="l2", corpus=rows(NUMBERS)), QUERIES, max_rate=None)
     assert same.recall.value == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"seed": -1}, "0 or more"),
+        ({"queries": None, "recent": 5}, "--queries"),
+        ({"truth": "stream", "corpus": rows(NUMBERS)}, "--corpus names one source"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, said):
+    collection = FunctionCollection.of(lambda queries, k: [[1]], metric="l2", corpus=rows(NUMBERS))
+    with pytest.raises(RecallError, match=said):
+        probe(collection, **{"queries": QUERIES, "max_rate": None, **options})
+
+
+def test_a_check_that_fails_after_the_last_query_costs_no_verdict(tmp_path):
+    class Slow(FunctionCollection):
+        exact_mode = True
+
+        def exact(self, vector, depth, condition):
+            raise EngineError("exceeded the time limit of 1 s")
+
+    def search(queries, k):
+        return [exact_search(each, k, NUMBERS) for each in queries]
+
+    found = probe(Slow.of(search, metric="l2", corpus=rows(NUMBERS)), QUERIES, max_rate=None)
+    assert (found.recall.value, found.agreement) == (1, None)
 
 
 def test_a_table_that_is_deleted_meanwhile_gives_no_partial_verdict(tmp_path):

@@ -119,6 +119,10 @@ def test_a_proxy_needs_exact_neighbors_for_a_tenth_of_the_queries(store, ran):
     assert found["recall"]["low"] <= np.mean(kind.recall(folder, kind.low)) <= found["recall"]["high"]
     assert f"proxy: answers at {kind.effort}=" in found["truth_source"]
     assert str(kind.low) in found["settings"].values()
+    missed = ran(
+        "probe", "--search", f"{kind.effort}={kind.low}", "--proxy", "--target", "recall@10 >= 0.999"
+    )
+    assert ("recallatk tune" in missed.stdout) == (missed.exit_code == 1)
 
 
 def test_filters_run_natively_or_are_refused_in_words(store, ran):

@@ -130,6 +130,27 @@ def test_groups_statements_and_settings_of_the_command(shop):
     assert wrong["recall"]["value"] < plain["recall"]["value"]
 
 
+def test_codes_with_rerank_are_probed_by_the_statement_that_production_runs(shop):
+    target = shop.copy("coded")
+    shop.run(
+        "DROP INDEX coded_embedding_idx",
+        "CREATE INDEX ON coded USING hnsw ((binary_quantize(embedding)::bit(16)) bit_hamming_ops)",
+    )
+    codes = "binary_quantize(embedding)::bit(16) <~> binary_quantize($vector::vector)"
+    sql = (
+        f"SELECT id FROM (SELECT id, embedding FROM coded ORDER BY {codes} LIMIT 40) AS found "
+        "ORDER BY embedding <=> $vector LIMIT $k"
+    )
+    refused = shop.command("probe", target)
+    assert refused.returncode == 2
+    assert "--sql and &metric=cosine" in refused.stderr
+    found = shop.json("probe", f"{target}&metric=cosine", "--sql", sql)
+    assert 0.1 < found["recall"]["value"] < 1
+    missed = shop.json("probe", f"{target}&metric=cosine", "--sql", sql, "--target", "recall@10 >= 0.999")
+    assert missed["verdict"]["outcome"] == "FAIL"
+    shop.run("DROP TABLE coded")
+
+
 def test_a_truth_that_was_streamed_is_of_the_rows_at_that_time_and_says_so(shop):
     found = shop.json("probe", shop.url(), "--truth", "stream")
     assert any("Rows written since the truth was taken" in each for each in found["notes"])

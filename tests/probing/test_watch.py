@@ -229,7 +229,7 @@ def value(path, name, **labels):
 
 
 def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(shop, tmp_path):
-    metrics = ProbeMetrics("shop")
+    metrics = ProbeMetrics()
     metrics.observe(package.probe(shop.target, np.load(shop.folder / "queries.npy"), max_rate=None))
     metrics.write(tmp_path / "m.prom")
     families = list(prometheus.text_string_to_metric_families((tmp_path / "m.prom").read_text()))

@@ -180,7 +180,7 @@ class ChromaCollection(PayloadCollection):
         """One query; Chroma does not tell whether its graph answered."""
         where = None if condition is None else self.compiled(condition)
         if where is False:
-            return Answer([], 0.0, None)
+            return Answer([], None, None)
         asked = np.asarray(vector, np.float32)[None]
         with self._asking():
             start = time.perf_counter()

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from recallatk.core.probed import Discovery as Discovery  # noqa: TC001, PLC0414 - part of this contract
 from recallatk.errors import EngineError, UsageError, unknown
+from recallatk.redaction import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +59,8 @@ def parse_target(text: str, names: Sequence[str]) -> CollectionTarget:
         # A path may contain #.
         parts = urlsplit(text, allow_fragments=False)
     except ValueError as problem:
-        raise UsageError(f"{text} is no URL: {problem}. Write [ and ] in a path as %5B and %5D") from None
+        said = "Write [ and ] in a path as %5B and %5D"
+        raise UsageError(f"{without_secrets(text)} is no URL: {problem}. {said}") from None
     given = parse_qsl(parts.query, keep_blank_values=True)
     own = {name: value for name, value in given if name in names}
     rest = "&".join(part for part in parts.query.split("&") if part and part.partition("=")[0] not in names)
@@ -77,8 +79,8 @@ class Answer(NamedTuple):
 
     ids: list[Any]
     """Ids as the collection stores them, best first."""
-    seconds: float
-    """As this client saw it."""
+    seconds: float | None
+    """As this client saw it; None if no call was needed, because the filter cannot be true."""
     used_index: bool | None
     """Whether this call used the index; None if the engine does not tell."""
 
@@ -119,6 +121,8 @@ class Collection:
     """Whether the two halves of a pair see the same rows."""
     on_copy = False
     """Whether a copy is searched, because opening the original would write to it."""
+    statement: str | None = None
+    """A statement of the user's that is the search."""
     corpus: Any = None
     """What the collection was made from, if its target names that; its certified truth is used."""
 

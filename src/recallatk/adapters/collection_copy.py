@@ -60,6 +60,7 @@ class CollectionCopy:
 
     def _taken(self, source: Path) -> bool:
         """Copy everything; whether it was the same afterwards."""
+        self._empty()
         with _reading(source):
             before = self._state()
         if any(abs(time.time_ns() - changed) < _SETTLED_NS for _, changed in before.values()):
@@ -73,6 +74,14 @@ class CollectionCopy:
         except FileNotFoundError:
             # A file was removed meanwhile.
             return False
+
+    def _empty(self) -> None:
+        """Remove what an attempt left: a file that is gone since would belong to another state."""
+        for each in self._scratch.path.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
 
     def _places(self) -> Iterator[tuple[Path, Path]]:
         """Every file and folder, and its place in the copy; folders come before what they hold."""

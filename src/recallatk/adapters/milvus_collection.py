@@ -175,7 +175,7 @@ class MilvusCollection(EmbeddedCollection):
                 )
         where = True if condition is None else self._expression(condition)
         if where is False:
-            return Answer([], 0.0, None)
+            return Answer([], None, None)
         query = np.asarray(vector, np.float32)
         if len(query) != self.fields.dimension:
             raise EngineError(

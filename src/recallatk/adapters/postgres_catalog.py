@@ -236,12 +236,20 @@ def _filterable(columns: Sequence[Any], vector: str) -> dict[str, Column]:
     return found
 
 
-def require_metric(table: Table, stated: str | None) -> Metric:
-    """The metric of the index, or the one that the target states."""
+def require_metric(table: Table, stated: str | None, *, stated_first: bool = False) -> Metric:
+    """The metric of the index, or the one that the target states.
+
+    Args:
+        table: the table.
+        stated: what the target states.
+        stated_first: a statement of the user's need not search by the metric of the index.
+    """
+    if stated_first and stated is not None:
+        return Metric(stated)
     if table.index is not None and table.index.metric is None:
         raise EngineError(
             f"{table.name}: the index {table.index.name} uses {table.index.operators}. Accepted: l2, ip and "
-            "cosine; measure other statements with --sql"
+            "cosine; measure other statements with --sql and &metric=cosine"
         )
     if table.index is not None and table.index.metric is not None:
         return table.index.metric

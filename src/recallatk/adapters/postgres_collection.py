@@ -95,7 +95,7 @@ class PostgresCollection(Collection):
     def __init__(self, session: ReadOnlySession, target: CollectionTarget) -> None:
         self.session, self.target = session, target
         self.settings: dict[str, str] = {}
-        self.template = checked_template(target.options.get("sql"))
+        self.statement = checked_template(target.options.get("sql"))
         self._refusals: dict[str, str | None] = {}
 
     @classmethod
@@ -136,8 +136,10 @@ class PostgresCollection(Collection):
                 )
             # The settings of an extension are known once its library is loaded.
             self._rows("SELECT '[1]'::vector")
-            self.table = read_table(self._rows, self.target.options, self.target.text)
-            self.metric = require_metric(self.table, self.target.options.get("metric"))
+            self.table = read_table(self._rows, self._table_options(), self.target.text)
+            self.metric = require_metric(
+                self.table, self.target.options.get("metric"), stated_first=self.statement is not None
+            )
             self._watched = [number for (number,) in self._rows(
                 "SELECT pg_class.oid::bigint FROM pg_class JOIN pg_index ON indexrelid = pg_class.oid "
                 "JOIN pg_opclass ON pg_opclass.oid = indclass[0] "
@@ -151,12 +153,17 @@ class PostgresCollection(Collection):
         self.filters = TableFilters(dict(self.table.filterable), "%s")
         self._describe()
 
+    def _table_options(self) -> dict[str, str]:
+        """The options of the target; the metric of a statement need not be that of an index."""
+        left_out = () if self.statement is None else ("metric",)
+        return {name: each for name, each in self.target.options.items() if name not in left_out}
+
     def _describe(self) -> None:
         table, (operator, _) = self.table, OPERATORS[self.metric]
         column, index = quoted(table.vector), table.index
         self.distance = f"{column} {operator} %s::{table.vector_type}"
         self.order = self.distance
-        if index is not None and not index.column:
+        if index is not None and not index.column and self.statement is None:
             if index.type not in ("vector", "halfvec"):
                 raise EngineError(
                     f"{self._name}: the index {index.name} compares {index.type} codes ({index.expression}), "
@@ -292,8 +299,8 @@ class PostgresCollection(Collection):
 
     def _statement(self, order: str, vector: Any, k: int, condition: Filter | None) -> tuple[str, list[Any]]:
         where, values = ("", []) if condition is None else self.filters.compile(condition)
-        if self.template is not None:
-            return filled_template(self.template, vector, k, where, values)
+        if self.statement is not None:
+            return filled_template(self.statement, vector, k, where, values)
         clause = f" WHERE {where}" if where else ""
         # The limit is a literal: for a parameter, the planner assumes a tenth of the table.
         text = f"SELECT {quoted(self.table.id)} FROM {self._relation}{clause} ORDER BY {order} LIMIT {k:d}"

@@ -18,7 +18,9 @@ _EFFORTS = {
 _SETTINGS = {"ef_search": "hnsw.ef_search", "probes": "ivfflat.probes"}
 _ITERATIVE = {"hnsw": "strict_order", "ivfflat": "relaxed_order"}
 # Settings that change which rows come back and how fast, and nothing else.
-_ACCEPTED = re.compile(r"(hnsw|ivfflat|diskann|vchordrq)\.[a-z_]+|enable_[a-z]+|plan_cache_mode|work_mem|jit")
+_ACCEPTED = re.compile(
+    r"(hnsw|ivfflat|diskann|vchordrq)\.[a-z_]+|enable_[a-z_]+|plan_cache_mode|work_mem|jit"
+)
 
 
 def knobs_of(method: str) -> tuple[Knob, ...]:

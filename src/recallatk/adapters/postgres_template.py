@@ -17,7 +17,7 @@ def checked_template(text: str | None) -> str | None:
     """A statement of the user's: one SELECT with $vector and $k."""
     if text is None:
         return None
-    missing = [name for name in _PLACEHOLDERS[:2] if name not in text]
+    missing = [name for name in _PLACEHOLDERS[:2] if not re.search(rf"\{name}\b", text)]
     if missing:
         raise UsageError(f"--sql lacks {' and '.join(missing)}. Accepted: a SELECT with $vector, $k, $filter")
     if not re.match(r"\s*(select|with)\b", text, re.IGNORECASE) or ";" in text.rstrip().rstrip(";"):

@@ -158,7 +158,7 @@ class QdrantCollection(PayloadCollection):
         """One query; Qdrant does not tell whether the graph answered or the points that pass were scanned."""
         wanted = None if condition is None else self.compiled(condition)
         if wanted is False:
-            return Answer([], 0.0, None)
+            return Answer([], None, None)
         asked = np.asarray(vector, np.float32).tolist()
         with self._asking() as points:
             start = time.perf_counter()

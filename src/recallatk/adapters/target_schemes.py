@@ -74,11 +74,6 @@ def open_collection(text: str, limits: ProbeLimits | None = None, **more: Any) -
     return kind.open(target, limits or ProbeLimits())
 
 
-def shown_target(text: str) -> str:
-    """A target as it may be shown: without its password."""
-    return parse_target(_complete(text), ()).text
-
-
 def collection_in_use(target: str | Collection, timeout: float) -> AbstractContextManager[Collection]:
     """A collection for the time of a job; one that the caller opened stays open.
 

@@ -90,22 +90,21 @@ def watch(
         target, queries, every=parse_duration(every), recent=recent, looks=1 if once else None,
         history=history_for(history), **asked,
     )  # fmt: skip
-    with nothing_to_resume(), _metrics(target, textfile, listen) as metrics:
+    with nothing_to_resume(), _metrics(textfile, listen) as metrics:
         for look in looks:
             _tell(look, metrics, textfile, as_json=as_json, last=once)
             _act(look, on_fail, once=once)
 
 
 @contextmanager
-def _metrics(target: str, textfile: Path | None, listen: str | None) -> Iterator[ProbeMetrics | None]:
+def _metrics(textfile: Path | None, listen: str | None) -> Iterator[ProbeMetrics | None]:
     """Metrics where they are asked for, served for the time of the watch."""
     if textfile is None and listen is None:
         yield None
         return
-    from recallatk.adapters.target_schemes import shown_target
     from recallatk.reporting.metrics import ProbeMetrics
 
-    metrics = ProbeMetrics(shown_target(target))
+    metrics = ProbeMetrics()
     with nullcontext() if listen is None else metrics.served(listen) as url:
         if url is not None:
             note(f"metrics: {url}")

@@ -57,10 +57,18 @@ def split_calls(path: PathLike) -> tuple[PathLike, str]:
 def sets_of(source: BatchSource) -> list[ParameterSet]:
     """The parameter sets of a query log, the most frequent first."""
     table = pa.table({K: column_of(source, K), PARAMETERS: column_of(source, PARAMETERS)})
+    return sets_in(table, source.text)
+
+
+def sets_in(table: pa.Table, where: str) -> list[ParameterSet]:
+    """The parameter sets of calls, the most frequent first.
+
+    Args:
+        table: with the columns of a query log.
+        where: its path, for messages.
+    """
     groups = table.group_by([K, PARAMETERS]).aggregate([([], "count_all")]).to_pylist()
-    found = [
-        ParameterSet(each[K], _parsed(each[PARAMETERS], source.text), each["count_all"]) for each in groups
-    ]
+    found = [ParameterSet(each[K], _parsed(each[PARAMETERS], where), each["count_all"]) for each in groups]
     return sorted(found, key=lambda each: (-each.calls, str(each.k), json.dumps(each.parameters)))
 
 

@@ -71,10 +71,13 @@ class RecallDecision:
             return False
         return all(test.verdict not in self.open_still for test in self.tests.values())
 
-    @staticmethod
-    def outcome_of(test: SequentialTest) -> Outcome:
-        """What a test has found of its target."""
-        return _OUTCOMES[test.verdict]
+    def missed(self, verdict: Verdict) -> list[Target]:
+        """The targets that a verdict finds missed."""
+        return [
+            goal
+            for goal, result in zip(self.goals, verdict.goals, strict=True)
+            if isinstance(goal, Target) and result.outcome is Outcome.MISSED
+        ]
 
     @property
     def open_still(self) -> frozenset[SequentialVerdict]:
@@ -110,7 +113,7 @@ class RecallDecision:
             return GoalResult(str(goal), Outcome.NOT_MEASURED, note="no query could be scored")
         if goal in self.tests:
             low, high = (bound(values, CONFIDENCE, in_order=True) for bound in (lower_bound, upper_bound))
-            outcome = self.outcome_of(self.tests[goal])
+            outcome = _OUTCOMES[self.tests[goal].verdict]
             # The test is a bound too: what it has decided, a bound that bets otherwise must not contradict.
             low = max(low, goal.value) if outcome is Outcome.MET else low
             high = min(high, goal.value) if outcome is Outcome.MISSED else high

@@ -88,7 +88,7 @@ class LiveClient:
         recall = np.array([value for value, _ in answers])
         values = tuple(self._values(target, side.numbers[which], recall) for target in targets)
         shaped = tuple(target.shaped(each) for target, each in zip(targets, values, strict=True))
-        latencies = np.array([answer.seconds * 1e9 for _, answer in answers]).astype(np.int64)
+        latencies = np.array([(answer.seconds or 0.0) * 1e9 for _, answer in answers]).astype(np.int64)
         return ScoredAnswers(which, shaped, values, latencies, recall)
 
     def whole(self, search: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,22 +80,21 @@ def probe(
         progress: called with the number of queries done, and of all.
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
-    k, pace, stated = cutoff(at, parsed), RateLimit(max_rate), {**(search or {}), **(settings or {})}
+    k, pace, as_is = cutoff(at, parsed), RateLimit(max_rate), not (search or settings)
     decision = RecallDecision(parsed, k, sampled=queries is None)
     with collection_in_use(target, timeout) as opened:
         corpus = made_from(opened, corpus)
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
-        asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=not stated)
+        asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=as_is)
         require_groups(asked, by, proxy=proxy)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
-        if proxy:
-            judged = Proxied(opened, asked, reference, decision, k, search or {}, settings)
-            return judged.probed(pace, progress)
-        tally = _asked(opened, asked, reference, decision, k, pace, progress)
-        found = _probed(opened, asked, reference, decision, tally, pace, by, stated)
-        return replace(found, next_steps=next_steps(opened, decision, tally, where, settings or {}, corpus))
+        found = _measured(
+            opened, asked, reference, decision, pace, by, search or {}, settings, progress, proxy=proxy
+        )
+        missed = decision.missed(found.verdict)
+        return next_steps(found, opened, missed, queries, where, settings or {}, corpus)
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
@@ -107,6 +105,26 @@ def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
         return at
     found = [goal.measure.k for goal in goals if hasattr(goal, "measure")]
     return found[0] if found else DEFAULT_K
+
+
+def _measured(
+    opened: Collection,
+    asked: ProbeQueries,
+    reference: Reference,
+    decision: RecallDecision,
+    pace: RateLimit,
+    by: Sequence[str],
+    search: Mapping[str, Any],
+    settings: Mapping[str, str] | None,
+    progress: Callable[[int, int], None] | None,
+    *,
+    proxy: bool,
+) -> Probed:
+    if proxy:
+        judge = Proxied(opened, asked, reference, decision, decision.k, search, settings)
+        return judge.probed(pace, progress)
+    tally = _asked(opened, asked, reference, decision, decision.k, pace, progress)
+    return _probed(opened, asked, reference, decision, tally, pace, by, {**search, **(settings or {})})
 
 
 def _asked(

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.core import Metric
-from recallatk.datasets import parameter_sets
-from recallatk.datasets.call_sets import require_one_set, split_calls
+from recallatk.datasets.call_sets import require_one_set, sets_in, split_calls
 from recallatk.datasets.checks import checked
 from recallatk.datasets.formats.query_log import is_query_log
 from recallatk.datasets.matrix import gather
@@ -79,15 +78,19 @@ def probe_queries(
         one_setting: refuse a query log whose calls have different settings.
     """
     own_ids: list[Any] | None = None
+    if seed < 0:
+        raise UsageError(f"a seed of {seed}. Accepted: 0 or more")
+    if queries is None and recent is not None:
+        raise UsageError("the latest queries are asked for, and there are none: give --queries with --recent")
     if queries is None:
         if sample < 1:
             raise UsageError(f"a sample of {sample} rows. Accepted: 1 or more")
         own_ids, opened = _own_rows(collection, sample, seed)
     else:
-        if one_setting:
-            _require_one_setting(queries)
         opened = open_queries(queries)
         opened = opened if recent is None else latest_queries(opened, recent)
+        if one_setting:
+            _require_one_setting(queries, opened)
     _require_fit(collection, opened)
     if where is not None:
         opened = _restricted(opened, parse_filter(where) if isinstance(where, str) else where)
@@ -110,14 +113,14 @@ def _own_rows(collection: Collection, sample: int, seed: int) -> tuple[list[Any]
     )
 
 
-def _require_one_setting(queries: Any) -> None:
-    """Refuse a log of calls with different settings: a probe measures one."""
+def _require_one_setting(queries: Any, opened: QuerySet) -> None:
+    """Refuse calls of a log with different settings: a probe measures one."""
     if not isinstance(queries, str | os.PathLike):
         return
     where, _ = split_calls(queries)
     if Path(where).is_dir() and is_query_log(locate(where).children()):
         instead = "To ask all of them with one setting, state it: --search NAME=VALUE. "
-        require_one_set(parameter_sets(queries), os.fspath(queries), instead)
+        require_one_set(sets_in(opened.metadata, os.fspath(queries)), os.fspath(queries), instead)
 
 
 def _restricted(queries: QuerySet, condition: Filter) -> QuerySet:

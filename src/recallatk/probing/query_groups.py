@@ -11,7 +11,7 @@ from recallatk.analysis.filtered import FILTER, SELECTIVE, named_grouping
 from recallatk.analysis.segments import FEWEST, by_column
 from recallatk.core.filtering import FilterFacts
 from recallatk.core.probed import ProbeSegment
-from recallatk.errors import UsageError
+from recallatk.errors import EngineError, UsageError
 from recallatk.probing.references import TruthReference
 
 if TYPE_CHECKING:
@@ -64,8 +64,12 @@ def filter_counts(
                 known[each.key] = 0
                 continue
             pace.wait()
-            # Rows may have been written since the table was counted.
-            known[each.key] = min(collection.passing(each), rows)
+            try:
+                # Rows may have been written since the table was counted.
+                known[each.key] = min(collection.passing(each), rows)
+            except EngineError:
+                # What the probe found stands without the selectivities.
+                return None
     counts = [rows if each is None else known[each.key] for each in filters]
     return FilterFacts(filtered, np.array(counts, np.int64), rows)
 

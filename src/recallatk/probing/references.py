@@ -18,7 +18,7 @@ from recallatk.api.truth import ground_truth
 from recallatk.core import Dataset, Metric
 from recallatk.datasets.checks import checked
 from recallatk.datasets.opening import open_corpus
-from recallatk.errors import BadValueError, MismatchError, UsageError, choices
+from recallatk.errors import BadValueError, EngineError, MismatchError, UsageError, choices
 from recallatk.scratch import ScratchFolder
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ class KnownIds:
         own, returned, self.returned = self.corpus.ids, self.returned, None
         example = own[0].as_py()
         asked = [each for each in alike(returned, [example]) if isinstance(each, type(example))]
+        if isinstance(example, int):
+            asked = [each for each in asked if -(2**63) <= each < 2**63]
         if not pc.any(pc.is_in(pa.array(asked, own.type), value_set=own)).as_py():
             raise MismatchError(
                 f"id mismatch: none of the first {len(returned):,} ids that {self.target} returned is in the "
@@ -172,6 +174,8 @@ def reference_for(
         raise UsageError(f"--truth {source}. Accepted: {choices([EXACT, STREAM])}, or --corpus FILE")
     if corpus is None:
         corpus = collection.corpus
+    elif source is not None and corpus is not collection.corpus:
+        raise UsageError(f"--corpus names one source of truth and --truth {source} another. Give one of them")
     if corpus is not None and source is None:
         opened = open_corpus(corpus)
         reference = _of_corpus(collection, queries, k, opened, "the corpus file", progress)
@@ -223,7 +227,11 @@ def agreement(
     for place in tally.places[:_CHECKED]:
         pace.wait()
         exact, depth = reference.neighbors(place), tally.k + queries.sampled
-        own = collection.exact(queries.vectors[place], depth, queries.filters[place])
+        try:
+            own = collection.exact(queries.vectors[place], depth, queries.filters[place])
+        except EngineError:
+            # What the probe found stands without this check.
+            break
         found = listed_recall(
             exact.ids, exact.distances, alike(own.ids, exact.ids), depth, complete=exact.complete
         )

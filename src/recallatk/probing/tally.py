@@ -46,9 +46,10 @@ class Tally:
             pair: its answer and exact neighbors.
             own_id: the id of the query's own row; None for real queries.
         """
-        self.counts["asked"] += 1
         answer = pair.answer
-        self.milliseconds.append(answer.seconds * 1000)
+        if answer.seconds is not None:
+            self.counts["asked"] += 1
+            self.milliseconds.append(answer.seconds * 1000)
         if answer.used_index is not None:
             self.counts["index_known"] += 1
             self.counts["index_used"] += answer.used_index

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core.probed import WatchLook
-from recallatk.errors import RecallError, UsageError
+from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.probing.probe import probe
 from recallatk.storage import remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from recallatk.core.probed import Probed
     from recallatk.files import PathLike
 
 DEFAULT_EVERY = 3600.0
@@ -35,8 +36,8 @@ def watch(
 ) -> Iterator[WatchLook]:
     """Probe a collection again and again; each look is yielded as soon as it is done.
 
-    The first look must succeed: a mistake in the target or the queries is raised. Later, a server that is
-    away or a collection that is rebuilt costs its look, and the next one comes sooner.
+    The first look must succeed. Later, a server that is away costs its look, and the next one comes sooner.
+    A mistake that waiting does not mend is raised at any look, such as queries of two settings.
 
     Args:
         target: a URL such as `postgresql://host/db?table=items`; it is opened anew for each look.
@@ -56,19 +57,29 @@ def watch(
         found, problem = None, ""
         try:
             seed = asked.get("seed", int(now.timestamp()))
-            found = probe(target, queries, recent=recent, **{**asked, "seed": seed})
-            if history is not None:
-                remember(found, history)
-        except RecallError as failed:
+            latest = None if queries is None else recent
+            found = probe(target, queries, recent=latest, **{**asked, "seed": seed})
+        except EngineError as failed:
             if done == 0:
                 raise
             problem = str(failed)
+        if history is not None and found is not None:
+            problem = _remembered(found, history)
         done += 1
         failures = failures + 1 if problem and found is None else 0
         wait = _wait(every, failures, time.monotonic() - started)
         yield WatchLook(now.isoformat(timespec="seconds"), found, problem, wait)
         if looks is None or done < looks:
             sleep(wait)
+
+
+def _remembered(found: Probed, history: PathLike) -> str:
+    """Why a probe could not be appended to the history; empty if it was."""
+    try:
+        remember(found, history)
+    except RecallError as failed:
+        return str(failed)
+    return ""
 
 
 def _wait(every: float, failures: int, taken: float) -> float:

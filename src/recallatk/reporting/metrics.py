@@ -21,18 +21,14 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class ProbeMetrics:
-    """Metrics of the probes of one watch.
+    """Metrics of the probes of one watch; the label of all is the target as probes show it."""
 
-    Args:
-        collection: the label of all metrics; the target without a password.
-    """
-
-    def __init__(self, collection: str) -> None:
+    def __init__(self) -> None:
         try:
             from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
         except ImportError:
             raise MissingExtraError("prometheus_client", "prometheus") from None
-        self.collection = collection
+        self.collection = ""
         self.registry = CollectorRegistry()
 
         def gauge(name: str, said: str, *more: str) -> Any:
@@ -51,11 +47,12 @@ class ProbeMetrics:
         self._failed = Counter(
             "recallatk_failed_probes", "Probes without a result.", ("collection",), registry=self.registry
         )
-        # Present from the start, so that its increase is seen.
-        self._failed.labels(collection)
 
     def observe(self, probed: Probed) -> None:
         """Replace the gauges by a probe, and add its calls to the histogram."""
+        self.collection = probed.target
+        # Present from the first probe on, so that its increase is seen.
+        self._failed.labels(self.collection)
         labels = (self.collection, str(probed.k))
         recall, counts = probed.recall, probed.counts
         for bound, value in (("mean", recall.value), ("lower", recall.low), ("upper", recall.high)):

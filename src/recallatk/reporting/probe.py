@@ -66,7 +66,8 @@ def look_to_text(look: WatchLook, *, last: bool = False) -> str:
     bound = "" if found.bound is None else f", at least {found.bound:.3f}"
     queries = counted(found.recall.n, "query", "queries")
     said = f"{outcome}recall@{found.k} {with_margin(found.recall)}{bound}, {queries}"
-    return for_console(f"{look.when}: {said}.{next_look}")
+    problem = f" {printable(look.problem)}." if look.problem else ""
+    return for_console(f"{look.when}: {said}.{problem}{next_look}")
 
 
 def look_to_dict(look: WatchLook) -> dict[str, Any]:
