@@ -31,6 +31,7 @@ output; progress, warnings and errors go to standard error.
 | 0 | done |
 | 1 | the check failed |
 | 2 | bad usage or bad input; the message names the problem, its place and the accepted values |
+| 3 | undecided: `probe`, `watch --once`, `gate`, and `--strict` |
 | 130, 143, 129 | Ctrl-C, SIGTERM or SIGHUP; finished work is saved, and the message says how to resume |
 """
 

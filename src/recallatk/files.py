@@ -19,7 +19,7 @@ from recallatk.redaction import hide_known, is_url, redact_text, without_secrets
 from recallatk.web_files import ADVICE, is_web, web_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyarrow.fs import FileSystem
 
@@ -305,6 +305,17 @@ def require_writable(path: PathLike) -> None:
 
 class _NotMeant(Exception):  # noqa: N818 - aborts a test write internally
     pass
+
+
+def require_not_among(path: PathLike, inputs: Iterable[object]) -> None:
+    """Refuse to write to a file that is read, or that belongs to a folder that is read."""
+    target = Path(path).resolve()
+    for each in inputs:
+        if not isinstance(each, str | os.PathLike) or is_url(os.fspath(each)):
+            continue
+        source = Path(os.fspath(each).partition("#")[0]).resolve()
+        if target == source or (source in target.parents and target.exists() and source.is_dir()):
+            raise UsageError(f"{path}: is a part of the input {each}. Write somewhere else")
 
 
 def write_text(path: PathLike, text: str) -> None:

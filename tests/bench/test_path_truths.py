@@ -3,7 +3,6 @@
 import time
 from dataclasses import replace
 
-import bm25s
 import numpy as np
 import pytest
 
@@ -15,7 +14,12 @@ from recallatk.analysis.measures import Recall
 from recallatk.bench.path_truths import PathTruths
 from recallatk.core import Dataset, Metric, Trial
 from recallatk.errors import UsageError
+from recallatk.pipeline.lexical import _alone
 from recallatk.pipeline.path_engine import path_engine, truth_depth
+
+# With jax, which bm25s imports where it can, no later test of this process could fork.
+with _alone():
+    import bm25s
 
 ROWS, QUERIES, DIMENSION, K = 200, 15, 12, 10
 WORDS = ("amber", "basalt", "cobalt", "dolomite", "emerald", "feldspar", "garnet", "hematite")

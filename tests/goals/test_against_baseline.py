@@ -55,6 +55,25 @@ def test_a_gate_is_rarely_wrong_and_finds_a_loss_of_twice_the_margin():
     assert at_margin.count(Outcome.MISSED) <= most
 
 
+def test_the_worst_build_counts_for_percentiles():
+    lost = np.ones((3, 100))
+    for build in range(3):
+        lost[build, 10 * build : 10 * build + 10] = 0.0
+    found = judged(np.ones(100), lost, parse_goal_with_baseline("p5(recall@10) >= 0.6"))
+    assert found.result.value == 0
+    assert found.result.outcome is not Outcome.MET
+
+
+def test_queries_that_the_candidate_did_not_answer_are_no_pass():
+    first = np.ones(1000)
+    second = np.where(np.arange(1000) < 900, np.nan, 1.0)
+    found = judged(first, second)
+    assert found.result.outcome is Outcome.UNDECIDED
+    assert "900 queries" in found.result.note
+    # Those that no row passes are in neither.
+    assert judged(second, second).result.outcome is Outcome.MET
+
+
 def test_builds_that_vary_do_not_flip_the_verdict():
     random = np.random.default_rng(4)
     failed = {3: 0, 1: 0}
@@ -88,7 +107,7 @@ def test_equal_recalls_are_no_loss_however_few(queries):
     values = np.random.default_rng(6).integers(0, 11, queries) / 10
     found = judged(values, values)
     assert found.result.outcome is Outcome.MET
-    assert found.result.note == "equal for each query"
+    assert found.result.note.startswith("equal for each of these ")
     assert 0 <= found.result.low <= found.result.high <= 1
     better = judged(values, values, parse_goal_with_baseline("recall@10 >= baseline + 0.01"))
     assert better.result.outcome is not Outcome.MET

@@ -1,13 +1,16 @@
 """`recallatk gate`: verdicts, exit codes, the baseline file and what CI reads, on real runs."""
 
 import json
+import re
+import shlex
+import subprocess
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from commands import recallatk
+from commands import command, recallatk
 from recallatk import accept_baseline, gate_results, load_run
 from recallatk.errors import UsageError
 from recallatk.reporting.gate import MARKER
@@ -154,6 +157,27 @@ def test_the_baseline_file_is_small_exact_and_replaced_whole(runs, baseline, tmp
         accept_baseline(runs / "before", tmp_path / "base.txt")
 
 
+def test_a_setting_that_the_candidate_lost_is_an_error(runs, tmp_path):
+    file = tmp_path / "three.json"
+    gated(runs, file, "before", "--accept")
+    assert "not measured by before#3" in gated(runs, file, "before#3", code=2).stderr
+
+
+def test_outputs_never_replace_inputs_and_accept_takes_no_goals(runs, baseline, tmp_path):
+    before = baseline.read_bytes()
+    for words in (("--markdown", baseline.name), ("--junit", "before/run.json")):
+        assert "part of the input" in gated(runs, baseline.name, "before", *words, code=2).stderr
+    assert baseline.read_bytes() == before
+    said = gated(runs, baseline.name, "before#3", "--accept", "--target", "recall@10 >= 2", code=2).stderr
+    assert "--target cannot be combined with --accept" in said
+
+
+def test_a_reader_that_is_gone_changes_no_exit_code(runs, baseline):
+    words = command("gate", baseline.name, "before#2", "--target", "recall@10 >= 0.999")
+    line = f"{shlex.join(words)} | true; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", line], cwd=runs, check=False).returncode == 1
+
+
 def test_the_first_baseline_stays_in_the_file_and_shows_a_slow_slide(runs, tmp_path):
     file = tmp_path / "slide.json"
     answers = ("--truth", "truth.parquet")
@@ -213,7 +237,12 @@ def test_pull_requests_annotations_and_junit_say_the_same(runs, baseline, tmp_pa
     assert "Worst segment: " in text and "text of " in text and "## Reproduce" in text
     assert "recallatk gate recall-baseline.json 'before#2' --target" in text
     assert summary.read_text() == f"before\n{text}\n"
-    annotations = [line for line in ran.stdout.splitlines() if line.startswith("::")]
+    # Between the two, the runner takes no line as a command, whatever a query is called.
+    stop, shown = ran.stdout.split("\n", 1)
+    token = re.fullmatch(r"::stop-commands::(\w{32})", stop)[1]
+    verdict, after = shown.split(f"\n::{token}::\n")
+    assert "FAIL" in verdict
+    annotations = after.splitlines()
     assert [line.partition(" ")[0] for line in annotations] == ["::error", "::warning"]
     assert "title=recallatk gate::FAIL: recall@10 >= baseline - 0.01" in annotations[0]
     [suite] = ET.parse(cases).getroot()

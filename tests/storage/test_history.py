@@ -46,7 +46,8 @@ from dataclasses import replace
 from test_history import ENTRY
 from recallatk.storage.history_store import append_history
 for number in range(100_000):
-    append_history(sys.argv[1], [replace(ENTRY, when=f"{number:09d}", subject=name) for name in "ab"])
+    when = f"2026-01-01T00:00:00.{number:06d}+00:00"
+    append_history(sys.argv[1], [replace(ENTRY, when=when, subject=name) for name in "ab"])
     print(number, flush=True)
 """
 
@@ -139,6 +140,24 @@ def test_newer_foreign_and_damaged_files_are_refused_and_kept(tmp_path):
     with pytest.raises(UsageError, match="no history"):
         read_history(tmp_path / "none.db")
     assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("value", "much"), ("low", 9e999), ("queries", "many"), ("state", "[]"), ("state", "[" * 100_000),
+        ("costs", '{"p95_ms": "slow"}'), ("recorded", "zzz"), ("per_query", b"x"), ("kind", "guess"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_somebody_else_made_is_refused_by_name(tmp_path, column, value):
+    path = tmp_path / "history.db"
+    append_history(path, [ENTRY])
+    with sqlite3.connect(path) as connection:
+        for trigger in ("only_appended_1", "only_appended_2"):
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute(f"UPDATE entries SET {column} = ?", [value])
+    with pytest.raises(FormatError, match=r"history\.db"):
+        read_history(path)
 
 
 def test_a_cut_file_is_refused_or_read_in_part_never_a_crash(tmp_path):

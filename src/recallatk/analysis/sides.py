@@ -142,6 +142,10 @@ class ComparedSide:
     """What a reader must know, such as synthetic filters or a sampled corpus."""
 
 
+_WEIGHTED = {SideKind.RUN, SideKind.BASELINE}
+"""Sides that say of themselves whether queries have weights."""
+
+
 def different_parts(first: ComparedSide, second: ComparedSide) -> list[str]:
     """What keeps two sides from being compared query by query, in words; empty if nothing does."""
     found = []
@@ -154,6 +158,8 @@ def different_parts(first: ComparedSide, second: ComparedSide) -> list[str]:
     if first.weights is not None and second.weights is not None:
         same = np.array_equal(first.weights.values, second.weights.values)
         found += [] if same else ["the weights of the queries"]
+    elif first.weights is not second.weights and {first.kind, second.kind} <= _WEIGHTED:
+        found.append("the weights of the queries, which one of them has")
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.exits import complain, end_strictly
+from recallatk.cli.exits import complain, end_strictly, say
 from recallatk.cli.options import (
     Json,
     Quiet,
@@ -66,9 +66,9 @@ def audit(
     if as_json:
         told = {"verdict": verdict.to_dict()} if verdict and verdict.goals else {}
         described = {"audited": what, **findings_to_dict(found), **told}
-        typer.echo(json.dumps(described, ensure_ascii=False, allow_nan=False))
+        say(json.dumps(described, ensure_ascii=False, allow_nan=False))
     else:
-        typer.echo(findings_to_text(found))
+        say(findings_to_text(found))
     if strict:
         end_strictly(found, verdict or Verdict())
 

@@ -54,7 +54,7 @@ def compare(
 
     Example: recallatk compare before.parquet after.parquet --truth truth.parquet --html comparison.html
     """
-    from recallatk.files import require_writable, write_text
+    from recallatk.files import require_not_among, require_writable, write_text
     from recallatk.regression import compare_results
     from recallatk.reporting.results import (
         comparison_to_dict,
@@ -66,6 +66,7 @@ def compare(
     set_quiet(quiet)
     for path in (html, markdown):
         if path is not None:
+            require_not_among(path, [*results, truth])
             require_writable(path)
     with progress("comparing"):
         found = compare_results(*results, truth=truth, at=None if at is None else cutoffs(at), across=across)

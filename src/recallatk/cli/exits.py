@@ -121,6 +121,15 @@ def complain(message: str) -> None:
         _drop(sys.stderr)
 
 
+def say(text: str) -> None:
+    """Print a result; the reader of a pipe that is gone does not change how the command ends."""
+    try:
+        typer.echo(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop(sys.stdout)
+
+
 def end_strictly(findings: Iterable[Finding], verdict: Verdict) -> None:
     """End a command under --strict by its goals and the linter's errors; unmet goals are named on stderr."""
     from recallatk.core.judgments import Outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shlex
 from enum import StrEnum
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recallatk.cli.exits import FAILED, UNDECIDED
+from recallatk.cli.exits import FAILED, UNDECIDED, say
 from recallatk.cli.options import Json, Quiet, cutoffs
 from recallatk.cli.progress import progress
 from recallatk.cli.volume import note, set_quiet
+from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
     from recallatk.goals.against_baseline import Gated
@@ -90,7 +92,7 @@ def gate(
 
     Example: recallatk gate recall-baseline.json runs/candidate --accept
     """
-    from recallatk.files import require_writable, write_text
+    from recallatk.files import require_not_among, require_writable, write_text
     from recallatk.regression import accept_baseline, gate_results
     from recallatk.reporting.gate import gate_to_dict, gate_to_junit, gate_to_markdown, gate_to_text
     from recallatk.units import counted
@@ -98,25 +100,41 @@ def gate(
     set_quiet(quiet)
     depths = None if at is None else cutoffs(at)
     if accept:
+        refused = {"--target": target, "--budget": budget, "--markdown": markdown, "--junit": junit,
+                   "--json": as_json, "--since-first": since_first}  # fmt: skip
+        _refuse_with_accept([name for name, value in refused.items() if value])
         side = accept_baseline(candidate, baseline, truth=truth, at=depths)
         settings = counted(len(side.settings), "setting", "settings")
-        typer.echo(f"{baseline}: {side.name} is the baseline, {settings}. Commit this file.")
+        say(f"{baseline}: {side.name} is the baseline, {settings}. Commit this file.")
         return
     for path in (markdown, junit):
         if path is not None:
+            require_not_among(path, [baseline, candidate, truth])
             require_writable(path)
     goals = [*(target or ()), *(budget or ())]
     with progress("gate"):
         found = gate_results(baseline, candidate, goals, truth=truth, at=depths, since_first=since_first)
     reproduce = _command(baseline, candidate, goals, truth, at, since_first=since_first)
-    typer.echo(json.dumps(gate_to_dict(found), ensure_ascii=False) if as_json else gate_to_text(found))
+    reproduce += "" if undecided is WhenUndecided.UNDECIDED else f" --undecided {undecided}"
     comment = gate_to_markdown(found, reproduce)
     for path, text in ((markdown, comment), (junit, gate_to_junit(found))):
         if path is not None:
             write_text(path, text)
             note(str(path))
+    if as_json:
+        say(json.dumps(gate_to_dict(found), ensure_ascii=False))
+    else:
+        _show(gate_to_text(found))
     _tell_github(found, comment, as_json=as_json)
     _end(found, undecided)
+
+
+def _show(text: str) -> None:
+    """The verdict; a job of GitHub Actions is kept from reading commands in texts of queries."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        token = secrets.token_hex(16)
+        text = f"::stop-commands::{token}\n{text}\n::{token}::"
+    say(text)
 
 
 def _end(found: Gated, undecided: WhenUndecided) -> None:
@@ -139,6 +157,11 @@ def _tell_github(found: Gated, comment: str, *, as_json: bool) -> None:
         # Several steps write to one file.
         with Path(summary).open("a", encoding="utf-8") as file:
             file.write(f"{comment}\n")
+
+
+def _refuse_with_accept(names: list[str]) -> None:
+    if names:
+        raise UsageError(f"{', '.join(names)} cannot be combined with --accept, which judges nothing")
 
 
 def _command(

@@ -46,12 +46,15 @@ def history(
 
     Example: recallatk history --measure recall@10 --since 30d
     """
-    from recallatk.files import write_text
+    from recallatk.files import require_not_among, write_text
     from recallatk.reporting.history import history_to_dict, history_to_html, history_to_text
     from recallatk.storage import history as trends_in
     from recallatk.storage.history import DEFAULT, write_history_table
 
     found = trends_in(file or DEFAULT, measure=measure, collection=collection, since=since)
+    for path in (out, parquet):
+        if path is not None:
+            require_not_among(path, [file or DEFAULT])
     if out is not None:
         write_text(out, history_to_html(found))
     if parquet is not None:

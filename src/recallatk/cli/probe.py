@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.cli.exits import FAILED, UNDECIDED, nothing_to_resume
+from recallatk.cli.exits import FAILED, UNDECIDED, nothing_to_resume, say
 from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.progress import progress
@@ -87,7 +87,7 @@ def probe(
             max_rate=rate_of(max_rate), proxy=proxy, seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
-        typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else probe_to_text(found))
+        say(json.dumps(found.to_dict(), indent=2) if as_json else probe_to_text(found))
     remember_in(remembered, found)
     outcome = found.verdict.outcome
     if outcome in ("FAIL", "UNDECIDED"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from recallatk.cli.exits import FAILED, end_strictly, warn_if_swapped
+from recallatk.cli.exits import FAILED, end_strictly, say, warn_if_swapped
 from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import (
     BenchQueries,
@@ -212,9 +212,9 @@ def _report(
         report = RunReport(found, truth, known.dataset, judged=verdict)
         described = run_to_dict(found, verdict, report.segments[0], report.rows, report.missed)
         described |= {"audit": findings_to_dict(findings), "out": str(folder)}
-        typer.echo(json.dumps(described, ensure_ascii=False))
+        say(json.dumps(described, ensure_ascii=False))
     else:
-        typer.echo(
+        say(
             to_text(
                 found,
                 verdict=verdict,
@@ -245,4 +245,4 @@ def _show_plan(benchmark: Benchmark, folder: Path, *, as_json: bool) -> None:
     with progress("pilot"):
         estimates = estimate(plan, dataset, trial_settings_of(benchmark.settings))
     described = plan_to_dict(plan, estimates, str(folder))
-    typer.echo(json.dumps(described, ensure_ascii=False) if as_json else plan_to_text(described))
+    say(json.dumps(described, ensure_ascii=False) if as_json else plan_to_text(described))

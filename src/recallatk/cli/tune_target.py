@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from recallatk.adapters.target_schemes import is_target as is_target  # noqa: PLC0414 - decided here
-from recallatk.cli.exits import FAILED, nothing_to_resume
+from recallatk.cli.exits import FAILED, nothing_to_resume, say
 from recallatk.cli.history import history_for, remember_in
 from recallatk.cli.probe import opened_target, parameters, rate_of, show_discovery, texts
 from recallatk.cli.progress import progress
@@ -93,7 +93,7 @@ def tune_target(
             truth=asked.truth, corpus=asked.corpus, max_rate=rate_of(asked.max_rate), seed=seed,
             on_discovery=None if as_json else show_discovery, progress=line,
         )  # fmt: skip
-    typer.echo(json.dumps(found.to_dict(), indent=2) if as_json else effort_to_text(found))
+    say(json.dumps(found.to_dict(), indent=2) if as_json else effort_to_text(found))
     remember_in(remembered, found)
     if not found.served:
         raise typer.Exit(FAILED)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.cli.exits import FAILED, UNDECIDED, complain, nothing_to_resume
+from recallatk.cli.exits import FAILED, UNDECIDED, complain, nothing_to_resume, say
 from recallatk.cli.history import HistoryFile, history_for
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.probe import (
@@ -118,7 +118,7 @@ def _tell(
 
     if metrics is not None:
         _record(look, metrics, textfile)
-    typer.echo(json.dumps(look_to_dict(look)) if as_json else look_to_text(look, last=last))
+    say(json.dumps(look_to_dict(look)) if as_json else look_to_text(look, last=last))
 
 
 def _record(look: WatchLook, metrics: ProbeMetrics, textfile: Path | None) -> None:

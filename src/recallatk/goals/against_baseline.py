@@ -21,6 +21,7 @@ from recallatk.errors import UsageError
 from recallatk.goals.budget import LATENCIES, Budget
 from recallatk.goals.evaluation import CONFIDENCE, GoalEstimate, decided, target_estimate
 from recallatk.goals.relative import RelativeGoal
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _TWO_SIDED = 2 * CONFIDENCE - 1
 # Beyond this many more queries, the value lies at the limit.
 _MOST_NEEDED = 1_000_000
+_ONE_ROUND = "one round has no interval: measure several, as `[measure] rounds = 5` does"
 _ACROSS = "measured across runs, where the pace of the machine differs: measure both settings in one run"
 
 
@@ -127,8 +129,13 @@ class SettingBesideBaseline:
         return None if self.described.weights is None else self.described.weights.values
 
     def _target(self, target: Target) -> GatedGoal | None:
-        """An absolute target, of values averaged over builds, with the error of builds."""
+        """An absolute target, of values averaged over builds, with the error of builds.
+
+        A percentile of averages is that of no index, so that of the worst build counts.
+        """
         values = self._values(self.candidate, target)
+        if values is not None and target.percentile is not None:
+            values = self._worst_build(target, values)
         found = None if values is None else target_estimate(target, _averaged(values), self._weights)
         if values is None or found is None:
             return None
@@ -141,18 +148,28 @@ class SettingBesideBaseline:
             "", result, None, target.limit, scored, needed if result.outcome is Outcome.UNDECIDED else None
         )
 
+    def _worst_build(self, target: Target, values: Floats) -> Floats:
+        """The values of the build whose percentile is the worst."""
+        found = [target_estimate(target, each, self._weights) for each in values]
+        known = [(each.value, place) for place, each in enumerate(found) if each and each.value is not None]
+        if not known:
+            return values[:1]
+        _, place = min(known) if target.at_least else max(known)
+        return values[place : place + 1]
+
     def _difference(self, goal: RelativeGoal, target: Target) -> GatedGoal | None:
         """Non-inferiority: the mean of candidate - factor x baseline - shift, query by query."""
         one, other = self._values(self.baseline, target), self._values(self.candidate, target)
         if one is None or other is None or one.shape[1] != other.shape[1]:
             return None
+        unanswered = int((~np.isnan(one).any(axis=0) & np.isnan(other).any(axis=0)).sum())
         both = ~(np.isnan(one).any(axis=0) | np.isnan(other).any(axis=0))
         one, other = one[:, both], other[:, both]
         weights = None if self._weights is None else self._weights[both]
         if not both.any():
             return None
         if target.percentile is not None:
-            return _percentile(goal, target, one, other, weights)
+            return _whole(_percentile(goal, target, one, other, weights), unanswered)
         means = [weighted_mean(*scored_values(_averaged(each), weights)) for each in (one, other)]
         contrast, counts = scored_values(
             _averaged(other) - goal.factor * _averaged(one) - goal.shift, weights
@@ -166,7 +183,9 @@ class SettingBesideBaseline:
         high = None if high is None else limit + distance + math.hypot(high - distance, margin)
         found = GoalEstimate(means[1], low, high, sampled=True)
         result = decided(goal.goal, found, text=str(goal), limit=limit)
-        return _gated(goal, result, found, means[0], limit, int(both.sum()), same=np.array_equal(one, other))
+        same = np.array_equal(one, other)
+        gated = _gated(goal, result, found, means[0], limit, int(both.sum()), same=same)
+        return _whole(gated, unanswered)
 
     def _ratio(self, goal: RelativeGoal) -> GatedGoal | None:
         found = {each.name: each for each in cost_ratios(self.baseline, self.candidate)}.get(goal.goal.name)
@@ -185,6 +204,8 @@ class SettingBesideBaseline:
         if found.timed and not found.interleaved and result.outcome is not Outcome.MET:
             # A busy machine must not flip a verdict.
             result = replace(result, outcome=Outcome.UNDECIDED, note=_ACROSS)
+        elif found.timed and found.interleaved and found.low is None:
+            result = replace(result, outcome=Outcome.UNDECIDED, note=_ONE_ROUND)
         return GatedGoal("", result, found.first, limit)
 
     def _same_index_cost(self, goal: RelativeGoal) -> GatedGoal | None:
@@ -198,12 +219,19 @@ class SettingBesideBaseline:
         return GatedGoal("", result, one, limit)
 
     def _cost(self, budget: Budget) -> GatedGoal | None:
-        if budget.name in LATENCIES:
-            ends = latency_over_builds(budget.name, self.candidate.builds)
-            found = None if ends is None else GoalEstimate(*ends, sampled=True)
-        else:
-            value = cost_over_builds(budget.name, self.candidate.builds)
-            found = None if value is None else GoalEstimate(value)
+        # A setting counts by its worst build, as everywhere.
+        found = None
+        for each in self.candidate.builds:
+            if budget.name in LATENCIES:
+                ends = latency_over_builds(budget.name, [each])
+                known = None if ends is None else GoalEstimate(*ends, sampled=True)
+            else:
+                value = cost_over_builds(budget.name, [each])
+                known = None if value is None else GoalEstimate(value)
+            if known is None or known.value is None:
+                return None
+            worse = found is None or found.value is None or (known.value < found.value) == budget.at_least
+            found = known if worse else found
         return None if found is None else GatedGoal("", decided(budget, found), None, budget.limit)
 
 
@@ -236,7 +264,7 @@ def _gated(
     """The goal with the number of queries that would decide it; equal recalls meet any limit below them."""
     allowed = baseline >= limit if goal.at_least else baseline <= limit
     if same and allowed:
-        result = replace(result, outcome=Outcome.MET, note="equal for each query")
+        result = replace(result, outcome=Outcome.MET, note=f"equal for each of these {queries:,} queries")
     needed = None
     if result.outcome is Outcome.UNDECIDED:
         needed = _needed(found, limit, queries, at_least=goal.at_least)
@@ -244,6 +272,17 @@ def _gated(
         low = None if result.low is None else max(result.low, 0.0)
         result = replace(result, low=low, high=None if result.high is None else min(result.high, 1.0))
     return GatedGoal("", result, baseline, limit, queries, needed)
+
+
+def _whole(found: GatedGoal | None, unanswered: int) -> GatedGoal | None:
+    """A goal that is met on the answered queries alone is not met."""
+    if found is None or not unanswered:
+        return found
+    queries = counted(unanswered, "query", "queries")
+    note = f"the candidate did not answer {queries} that the baseline answered"
+    met = found.result.outcome is Outcome.MET
+    outcome = Outcome.UNDECIDED if met else found.result.outcome
+    return replace(found, result=replace(found.result, outcome=outcome, note=note))
 
 
 def _averaged(values: Floats) -> Floats:

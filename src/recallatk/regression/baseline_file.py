@@ -33,8 +33,19 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "recall-baseline", 1
 _ACCEPTED = "a file that recallatk gate --accept wrote"
+_RESTORE = "Restore it from version control, or delete it and accept again"
 _ENVIRONMENT = ("recallatk", "python", "system", "machine", "processor", "cores", "memory_bytes")
 _CONFLICT = ("<<<<<<< ", "=======\n", ">>>>>>> ")
+_DAMAGE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    zlib.error,
+    RecallError,
+)
 # One byte per query for each of the queries that a baseline may have.
 _MOST_QUERIES = 100_000_000
 
@@ -71,7 +82,13 @@ def write_baseline(side: ComparedSide, path: Path) -> None:
     }
     stored["first"] = _first_of_same_data(stored, path)
     stored["checksum"] = _checksum(stored)
-    write_text(path, json.dumps(stored, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    try:
+        text = json.dumps(stored, ensure_ascii=False, indent=1, allow_nan=False)
+    except ValueError:
+        raise UsageError(
+            f"{side.name} has values that are not finite, which a baseline cannot hold"
+        ) from None
+    write_text(path, f"{text}\n")
 
 
 def _first_of_same_data(stored: dict[str, Any], path: Path) -> dict[str, Any] | None:
@@ -95,7 +112,7 @@ def read_baseline(path: Path, name: str, *, first: bool = False) -> ComparedSide
     stored = _checked(path, name)
     try:
         return _side((stored.get("first") or stored) if first else stored, name)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, zlib.error, RecallError) as problem:
+    except _DAMAGE as problem:
         raise FormatError(name, f"a damaged baseline: {problem}", _ACCEPTED) from problem
 
 
@@ -103,11 +120,11 @@ def _checked(path: Path, name: str) -> dict[str, Any]:
     """What a file holds, if it is a whole baseline of a known version."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if any(line.startswith(_CONFLICT) for line in text.splitlines(keepends=True)):
-        raise FormatError(name, "git conflict markers: the file is half merged", _ACCEPTED)
+        raise FormatError(name, "git conflict markers: the file is half merged", _ACCEPTED, hint=_RESTORE)
     try:
         stored = json.loads(text)
-    except ValueError:
-        raise FormatError(name, "a damaged baseline: no JSON", _ACCEPTED) from None
+    except (ValueError, RecursionError):
+        raise FormatError(name, "a damaged baseline: no JSON", _ACCEPTED, hint=_RESTORE) from None
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise FormatError(name, "no baseline", _ACCEPTED)
     version = stored.get("format_version")
@@ -115,7 +132,9 @@ def _checked(path: Path, name: str) -> dict[str, Any]:
         found = f"format version {version!r} of a baseline"
         raise FormatError(name, found, f"version {VERSION}", hint="Update: pip install -U recallatk")
     if stored.pop("checksum", None) != _checksum(stored):
-        raise FormatError(name, "a damaged or edited baseline: its checksum differs", _ACCEPTED)
+        raise FormatError(
+            name, "a damaged or edited baseline: its checksum differs", _ACCEPTED, hint=_RESTORE
+        )
     return stored
 
 
@@ -158,10 +177,18 @@ def _setting(setting: SideSetting) -> dict[str, Any]:
 
 
 def _read_setting(stored: dict[str, Any], queries: int) -> SideSetting:
-    build, search = (tuple((str(key), value) for key, value in stored[part]) for part in ("build", "search"))
+    build, search = (
+        tuple((str(key), _plain(value)) for key, value in stored[part]) for part in ("build", "search")
+    )
     builds = tuple(_read_build(each, queries) for each in stored["builds"])
     version = None if stored["version"] is None else str(stored["version"])
     return SideSetting(str(stored["engine"]), build, search, str(stored["load"]), builds, version)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | dict):
+        raise ValueError("a parameter is no plain value")
+    return value
 
 
 def _read_build(stored: dict[str, Any], queries: int) -> SideBuild:

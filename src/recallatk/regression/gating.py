@@ -72,6 +72,11 @@ def _judged(first: ComparedSide, second: ComparedSide, goals: list[Goal | Relati
         goals = [parse_goal_with_baseline(f"recall@{k} >= baseline - {MARGIN:g}") for k in shared]
     if not goals:
         raise UsageError("no goal: neither side has a recall in common. State one: --target GOAL")
+    if compared.only_first:
+        raise UsageError(
+            f"not measured by {second.name}: {', '.join(compared.only_first)}. {first.name} has it, and what "
+            "nothing measured is no pass. Measure it, or accept a baseline without it"
+        )
     settings = [SettingBesideBaseline(first, one, other) for one, other in pairs]
     # Measures that are the same on every machine come first.
     ordered = sorted(goals, key=_certainty)

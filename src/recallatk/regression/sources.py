@@ -186,6 +186,10 @@ def _tuning_side(tuned: Tuned, name: str) -> ComparedSide:
     return ComparedSide(name, SideKind.TUNING, (setting,), notes=(note,))
 
 
+# Beyond any recall or latency, and a float.
+_LARGEST = 1e300
+
+
 def _probe_side(path: Path, name: str) -> ComparedSide:
     """The recall of a probe, as `recallatk probe --json` printed it."""
     try:
@@ -196,11 +200,11 @@ def _probe_side(path: Path, name: str) -> ComparedSide:
         latencies = dict(stored["latency_ms"])
         engine, metric = str(stored["engine"]), Metric(stored["metric"])
         search = tuple(sorted((str(key), str(value)) for key, value in stored["settings"].items()))
-    except (KeyError, TypeError, AttributeError, ValueError) as problem:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as problem:
         raise FormatError(name, "no probe in this file", _ACCEPTED) from problem
     numbers = [*ends, *latencies.values()]
     if not all(isinstance(each, int) for each in counts) or not all(
-        each is None or isinstance(each, int | float) for each in numbers
+        each is None or (isinstance(each, int | float) and abs(each) < _LARGEST) for each in numbers
     ):
         raise FormatError(name, "a probe whose numbers are damaged", _ACCEPTED)
     mean = Mean(ends[0], None, counts[1], ends[1], ends[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from recallatk.core.judgments import Outcome
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MARKER = "<!-- recallatk gate -->"
 """First line of the Markdown, by which a comment is found again and updated."""
+_MENTION = re.compile(r"(?<!\w)@(?=\w)")
 _LONGEST, _LONGEST_TEXT, _MOST_MISSED = 80, 80, 5
 _WORDS = {
     Outcome.MET: "PASS",
@@ -45,7 +47,8 @@ def gate_to_markdown(found: Gated, reproduce: str = "") -> str:
     """The verdict as a comment on a pull request, behind a marker that stays the same."""
     title = f"Recall gate: {found.verdict.outcome}"
     document = Document(title, build_sections(SECTIONS, (found, reproduce), Form.MARKDOWN))
-    return f"{MARKER}\n{render_markdown(document)}"
+    # No text of a query mentions people; a measure such as recall@10 does not either.
+    return f"{MARKER}\n{_MENTION.sub('&#64;', render_markdown(document))}"
 
 
 def gate_to_dict(found: Gated) -> dict[str, Any]:

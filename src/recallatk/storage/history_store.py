@@ -8,6 +8,8 @@ import secrets
 import sqlite3
 import zlib
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +92,15 @@ def read_history(path: PathLike) -> list[HistoryEntry]:
                 f"SELECT {', '.join(_COLUMNS)} FROM entries ORDER BY number"  # noqa: S608 - our own names
             ).fetchall()
         return [_entry(row) for row in found]
-    except (sqlite3.Error, ValueError, KeyError, TypeError, zlib.error) as problem:
+    except (
+        sqlite3.Error,
+        ValueError,
+        KeyError,
+        TypeError,
+        zlib.error,
+        RecursionError,
+        OverflowError,
+    ) as problem:
         raise FormatError(str(file), str(problem), "a history of recallatk") from problem
 
 
@@ -151,16 +161,29 @@ def _row(entry: HistoryEntry) -> tuple[Any, ...]:
 
 def _entry(row: tuple[Any, ...]) -> HistoryEntry:
     named = dict(zip(_COLUMNS, row, strict=True))
+    state, costs = json.loads(named["state"]), json.loads(named["costs"])
+    if not isinstance(state, dict) or not isinstance(costs, dict):
+        raise ValueError("an entry whose state or costs are no objects")
     return HistoryEntry(
-        when=named["recorded"],
+        when=datetime.fromisoformat(named["recorded"]).astimezone(UTC).isoformat(timespec="microseconds"),
         kind=EntryKind(named["kind"]),
-        state=json.loads(named["state"]),
-        costs=json.loads(named["costs"]),
+        value=_number(named["value"]),
+        low=None if named["low"] is None else _number(named["low"]),
+        high=None if named["high"] is None else _number(named["high"]),
+        queries=int(named["queries"]),
+        verdict=None if named["verdict"] is None else str(named["verdict"]),
+        state=state,
+        costs={str(name): None if each is None else _number(each) for name, each in costs.items()},
+        query_set=None if named["query_set"] is None else str(named["query_set"]),
         per_query=_unpacked(named["per_query"]),
-        **{name: named[name] for name in
-           ("collection", "subject", "measure", "value", "low", "high", "queries", "verdict", "query_set",
-            "origin")},
-    )  # fmt: skip
+        **{name: str(named[name]) for name in ("collection", "subject", "measure", "origin")},
+    )
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError(f"{value!r} is no finite number")
+    return float(value)
 
 
 def _json(value: Any) -> str:
@@ -175,5 +198,11 @@ def _packed(values: NDArray[np.float64] | None) -> bytes | None:
 def _unpacked(packed: bytes | None) -> NDArray[np.float64] | None:
     if packed is None:
         return None
+    if not isinstance(packed, bytes):
+        raise ValueError("recalls that are no bytes")
     # A damaged or hostile file must not fill the memory.
-    return np.frombuffer(zlib.decompressobj().decompress(packed, _MOST_BYTES), "<f4").astype(np.float64)
+    unpacker = zlib.decompressobj()
+    raw = unpacker.decompress(packed, _MOST_BYTES)
+    if not unpacker.eof:
+        raise ValueError("recalls that are cut, or too many")
+    return np.frombuffer(raw, "<f4").astype(np.float64)
