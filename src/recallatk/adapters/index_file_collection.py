@@ -67,6 +67,10 @@ class IndexFileCollection(Collection):
         """The index in words."""
         raise NotImplementedError
 
+    def stamp(self) -> tuple[int, int, int] | None:
+        """What changes when the file is written."""
+        return _stamp(self.path)
+
     # The contract of collections
 
     def bind(self, corpus: Corpus) -> None:
@@ -74,7 +78,7 @@ class IndexFileCollection(Collection):
         if self._engine is not None and corpus is self.corpus:
             return
         self.close()
-        self.corpus, self._stamp = corpus, _stamp(self.path)
+        self.corpus, self._stamp = corpus, self.stamp()
         kind = live_engine(self._loaded(corpus))
         if kind is None:
             raise EngineError(f"{self.target.text} holds an index of an unknown kind")
@@ -149,7 +153,7 @@ class IndexFileCollection(Collection):
         """What the file says, with the parameters in force, and whether it has changed since it was read."""
         engine = self.engine
         found = replace(self.found, settings={each.name: engine.current(each.name) for each in engine.own()})
-        if _stamp(self.path) == self._stamp:
+        if self.stamp() == self._stamp:
             return found
         changed = f"{self.path} was changed or deleted after it was read; this is what it held then"
         return replace(found, notes=(*found.notes, changed))

@@ -133,6 +133,8 @@ class Probed:
     """What to do where a target is missed or answers are short."""
     per_query: Mapping[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
     """`recall`, `strict` and `latency_ms` of every query asked, in the order asked."""
+    query_ids: tuple[Any, ...] = field(default=(), repr=False)
+    """Ids of the scored queries, in the same order."""
     columns: pa.Table | None = field(default=None, repr=False)
     """Columns of the scored queries, in the same order."""
     by: Mapping[str, tuple[ProbeSegment, ...]] = field(default_factory=dict)

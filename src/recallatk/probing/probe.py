@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from recallatk.adapters.collection import Collection, Discovery
+    from recallatk.core import Truth
     from recallatk.filters import Filter
     from recallatk.goals.grammar import Goal
     from recallatk.probing.probe_queries import ProbeQueries
@@ -48,7 +49,7 @@ def probe(
     settings: Mapping[str, str] | None = None,
     sample: int = DEFAULT_SAMPLE,
     recent: int | None = None,
-    truth: str | None = None,
+    truth: str | Truth | None = None,
     corpus: Any = None,
     max_rate: float | None = DEFAULT_RATE,
     timeout: float = 30.0,
@@ -70,7 +71,7 @@ def probe(
         settings: settings of the engine by their own names, for this probe alone.
         sample: number of rows that serve as queries if there are none.
         recent: ask the latest queries alone, so many of them.
-        truth: `exact` for the engine's exact search, `stream` for certified truth of its vectors.
+        truth: `exact` for the engine's exact search, `stream` for certified truth of its vectors, or a Truth.
         corpus: the corpus that the collection was made from; its certified truth is used.
         max_rate: queries per second; None for no limit.
         timeout: time limit of each statement or call, in seconds.
@@ -216,6 +217,7 @@ def _probed(
         notes=(*found.notes, *write_notes(collection, reference)),
         refusals=tuple(tally.refusals),
         per_query={"recall": values, "strict": np.array(tally.strict), "latency_ms": milliseconds},
+        query_ids=tuple(queries.queries.ids.take(tally.places).to_pylist()),
         columns=columns,
         by=segments_by(values, columns, facts, by),
     )

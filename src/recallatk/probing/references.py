@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from recallatk.adapters.collection import AnswerPair, Neighbors
 from recallatk.analysis.listed_recall import listed_recall
 from recallatk.api.truth import ground_truth
-from recallatk.core import Dataset, Metric
+from recallatk.core import Dataset, Metric, Truth
 from recallatk.datasets.checks import checked
 from recallatk.datasets.opening import open_corpus
 from recallatk.errors import BadValueError, EngineError, MismatchError, UsageError, choices
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.collection import Collection
     from recallatk.adapters.probe_limits import RateLimit
-    from recallatk.core import Corpus, QuerySet, Truth
+    from recallatk.core import Corpus, QuerySet
     from recallatk.probing.probe_queries import ProbeQueries
     from recallatk.probing.tally import Tally
 
@@ -155,7 +155,7 @@ def reference_for(
     collection: Collection,
     queries: ProbeQueries,
     k: int,
-    source: str | None,
+    source: str | Truth | None,
     corpus: Any,
     progress: Progress | None = None,
 ) -> Reference:
@@ -165,11 +165,13 @@ def reference_for(
         collection: what is probed.
         queries: the queries.
         k: the cutoff.
-        source: `exact`, `stream` or None for the first that works.
+        source: `exact`, `stream`, a truth of these queries, or None for the first that works.
         corpus: the corpus in any form; None if there is none.
         progress: called with the pairs of query and row done, and their total.
     """
     found = collection.discovery()
+    if isinstance(source, Truth):
+        return _given(source, queries, k)
     if source not in (None, EXACT, STREAM):
         raise UsageError(f"--truth {source}. Accepted: {choices([EXACT, STREAM])}, or --corpus FILE")
     if corpus is None:
@@ -196,6 +198,18 @@ def reference_for(
             # What is wrong is in the collection, and not in the temporary file.
             accepted = f"{problem.accepted}. Name what it was made from: --corpus FILE"
             raise BadValueError(found.target, problem.found, accepted, row=problem.row) from None
+
+
+def _given(truth: Truth, queries: ProbeQueries, k: int) -> TruthReference:
+    """A truth that the caller has, if it is one of these queries."""
+    count = len(queries.queries.ids)
+    if len(truth) != count:
+        raise MismatchError(f"query count mismatch: the truth has {len(truth):,}, and {count:,} are asked")
+    if truth.rows.shape[1] < k:
+        raise MismatchError(
+            f"the truth has {truth.rows.shape[1]} neighbors, and k is {k}. Compute a deeper one"
+        )
+    return TruthReference("the truth that was given", truth)
 
 
 def write_notes(collection: Collection, reference: Reference) -> tuple[str, ...]:
