@@ -44,6 +44,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/interval_coverage.py
 	$(BIN)/python benchmarks/probe_statistics.py
 	$(BIN)/python benchmarks/probe.py
+	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/separation.py
 	$(BIN)/python benchmarks/robustness.py
 	$(BIN)/python benchmarks/engine_overhead.py

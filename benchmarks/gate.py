@@ -1,0 +1,144 @@
+"""How often a gate is right, simulated from real recalls per query.
+
+    python benchmarks/gate.py [--pairs 1000] [--builds 24] [--seed 0]
+
+Recalls are recall@10 of faiss HNSW graphs on the bundled 20,000 vectors; rows that are not in the graphs ask.
+Each graph is built with the rows in an order of its own, and each pair draws 1,000 queries. `rebuilt` gives
+every query's recalls by two graphs to baseline and candidate at random, so that nothing but chance tells them
+apart. `less effort` has one graph: the candidate searches so many of the queries with the next lower effort
+that the true loss is twice the margin of 0.01. `rebuilt, less effort` is both.
+
+`builds vary` compares graphs so thin that their mean recall varies from build to build. Each side draws its
+builds from the same ones, so that a FAIL is a false alarm: with one build a side, and with three.
+
+It prints PASS, FAIL and UNDECIDED of all pairs in percent, and the spread of the paired differences.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+import faiss
+import numpy as np
+
+from recallatk import open_demo
+from recallatk.analysis.distribution import mean_of
+from recallatk.analysis.sides import ComparedSide, SideBuild, SideKind, SideSetting
+from recallatk.core.judgments import Outcome
+from recallatk.goals import parse_goal_with_baseline
+from recallatk.goals.against_baseline import SettingBesideBaseline
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+K, ROWS, QUERIES = 10, 16_000, 1_000
+MEASURE = f"recall@{K}"
+GOAL = parse_goal_with_baseline(f"{MEASURE} >= baseline - 0.01")
+LOSS = 0.02
+# M and efConstruction of the graphs, and efforts, each with the next lower one.
+USUAL, EFFORTS = (8, 40), (32, 48, 96)
+THIN, THIN_EFFORT = (4, 12), 96
+OUTCOMES = (Outcome.MET, Outcome.MISSED, Outcome.UNDECIDED)
+
+
+def recalls(rows: Any, asked: Any, graph: tuple[int, int], efforts: tuple[int, ...], seed: int) -> Any:
+    """Recall of every query at each effort, by one graph with its rows in random order."""
+    order = np.random.default_rng(seed).permutation(len(rows))
+    index = faiss.IndexHNSWFlat(rows.shape[1], graph[0], faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = graph[1]
+    index.add(rows[order])
+    found = []
+    for effort in efforts:
+        index.hnsw.efSearch = effort
+        found.append(order[index.search(asked, K)[1]])
+    return found
+
+
+def shares(found: Any, right: Any) -> NDArray[np.float64]:
+    """Recall of each query."""
+    return np.array([len(set(a) & set(b)) / K for a, b in zip(found, right, strict=True)])
+
+
+def setting(builds: Any) -> SideSetting:
+    """One setting with the recalls of its builds."""
+    made = tuple(SideBuild({MEASURE: mean_of(each, MEASURE)}, {MEASURE: each}) for each in builds)
+    return SideSetting("engine", (), (), "latency", made)
+
+
+def outcome(first: Any, second: Any) -> Outcome:
+    """The verdict on the second side."""
+    one, other = setting(first), setting(second)
+    side = ComparedSide("baseline", SideKind.RUN, (one,), queries=len(first[0]))
+    return SettingBesideBaseline(side, one, other).judged(GOAL).result.outcome
+
+
+def line(name: str, mean: float, spread: float | None, found: list[Outcome]) -> None:
+    """One line of the table."""
+    percent = "".join(f"{100 * found.count(each) / len(found):>11.1f}" for each in OUTCOMES)
+    shown = "" if spread is None else f"{spread:.3f}"
+    print(f"{name:<34}{mean:>7.3f}{shown:>8}{percent}", flush=True)
+
+
+def main() -> None:
+    """Measure recalls, then judge pairs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=1_000)
+    parser.add_argument("--builds", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    random = np.random.default_rng(asked.seed)
+    corpus = open_demo().corpus
+    vectors = np.asarray(corpus.vectors.read(0, corpus.rows), np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    shuffled = vectors[random.permutation(len(vectors))]
+    rows, queries = shuffled[:ROWS], shuffled[ROWS:]
+    right = np.argsort(-(queries.astype(np.float64) @ rows.T.astype(np.float64)), axis=1)[:, :K]
+    pool = [
+        [shares(found, right) for found in recalls(rows, queries, USUAL, EFFORTS, seed)] for seed in range(2)
+    ]
+    print(f"{len(queries):,} queries in the pool, {QUERIES:,} per pair, {asked.pairs:,} pairs, {GOAL}")
+    print(
+        f"{'pairs':<34}{'recall':>7}{'spread':>8}"
+        + "".join(f"{each:>11}" for each in ("PASS", "FAIL", "UNDECIDED"))
+    )
+    for place in range(1, len(EFFORTS)):
+        both, lower = (np.array([graph[each] for graph in pool]) for each in (place, place - 1))
+        for name, rebuilt, lost in (
+            ("rebuilt", True, 0.0),
+            ("less effort", False, LOSS),
+            ("rebuilt, less effort", True, LOSS),
+        ):
+            share = lost / float((both - lower).mean())
+            found, spreads = [], []
+            for _ in range(asked.pairs):
+                drawn = random.integers(0, len(queries), QUERIES)
+                graph = (random.random(QUERIES) < 0.5).astype(int)
+                one = both[graph, drawn]
+                graph = 1 - graph if rebuilt else graph
+                other = np.where(random.random(QUERIES) < share, lower[graph, drawn], both[graph, drawn])
+                found.append(outcome([one], [other]))
+                spreads.append(float((other - one).std()))
+            line(f"ef {EFFORTS[place]}, {name}", float(both.mean()), float(np.median(spreads)), found)
+    thin = np.array(
+        [
+            shares(recalls(rows, queries, THIN, (THIN_EFFORT,), 100 + each)[0], right)
+            for each in range(asked.builds)
+        ]
+    )
+    means = thin.mean(axis=1)
+    print(f"builds vary: {asked.builds} builds, mean recall {means.min():.3f} to {means.max():.3f}")
+    for count in (1, 3):
+        found = []
+        for _ in range(asked.pairs):
+            drawn = random.integers(0, len(queries), QUERIES)
+            chosen = random.permutation(asked.builds)[: 2 * count]
+            sides = thin[chosen][:, drawn]
+            found.append(outcome(sides[:count], sides[count:]))
+        line(
+            f"no difference, {count} build{'s' if count > 1 else ''} a side", float(thin.mean()), None, found
+        )
+
+
+if __name__ == "__main__":
+    main()
