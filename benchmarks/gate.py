@@ -5,8 +5,8 @@
 Recalls are recall@10 of faiss HNSW graphs on the bundled 20,000 vectors; rows that are not in the graphs ask.
 Each graph is built with the rows in an order of its own, and each pair draws 1,000 queries. `rebuilt` gives
 every query's recalls by two graphs to baseline and candidate at random, so that nothing but chance tells them
-apart. `less effort` has one graph: the candidate searches so many of the queries with the next lower effort
-that the true loss is twice the margin of 0.01. `rebuilt, less effort` is both.
+apart. `less effort` has one graph: the candidate searches a share of the queries with the next lower effort
+such that the true loss is twice the margin of 0.01. `rebuilt, less effort` is both.
 
 `builds vary` compares graphs so thin that their mean recall varies from build to build. Each side draws its
 builds from the same ones, so that a FAIL is a false alarm: with one build a side, and with three.

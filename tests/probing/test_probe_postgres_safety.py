@@ -17,7 +17,7 @@ from commands import command  # noqa: E402  # isort: skip
 
 K = 10
 SEEN = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'recallatk' AND query LIKE '{}%'"
-# A session keeps its last statement; one that has asked stands in the transaction's end.
+# A session that has asked is idle, and its last statement ended a transaction.
 ASKED = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'recallatk' "
     "AND state = 'idle' AND query ~ '^(COMMIT|ROLLBACK)'"

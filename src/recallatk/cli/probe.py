@@ -31,7 +31,7 @@ Settings = Annotated[
 ]
 Rate = Annotated[str, typer.Option(help="Most queries per second, e.g. 20/s; `none` for no limit.")]
 Timeout = Annotated[str, typer.Option(help="Time limit of every statement, e.g. 30s.")]
-Recent = Annotated[int | None, typer.Option(help="Ask the latest queries alone, so many of them.")]
+Recent = Annotated[int | None, typer.Option(help="Number of latest queries to ask; default: all.")]
 TruthSource = Annotated[
     str | None, typer.Option("--truth", help="Source of truth of a collection: exact or stream.")
 ]

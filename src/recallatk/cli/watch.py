@@ -43,7 +43,7 @@ def watch(
     queries: Annotated[str | None, typer.Option(help="Real queries; a file, folder or query log.")] = None,
     every: Annotated[str, typer.Option(help="Time between the starts of two probes, e.g. 1h.")] = "1h",
     once: Annotated[bool, typer.Option("--once", help="Probe once, as for cron.")] = False,
-    recent: Annotated[int, typer.Option(help="Ask the latest queries alone, so many of them.")] = 500,
+    recent: Annotated[int, typer.Option(help="Number of latest queries to ask.")] = 500,
     sample: Annotated[int, typer.Option(help="Without --queries: rows that serve as queries.")] = 500,
     at: Annotated[int | None, typer.Option(help="Cutoff k of recall@k.")] = None,
     targets: Targets = None,

@@ -70,7 +70,7 @@ def probe(
         search: search parameters, such as ef_search; by default what is in force.
         settings: settings of the engine by their own names, for this probe alone.
         sample: number of rows that serve as queries if there are none.
-        recent: ask the latest queries alone, so many of them.
+        recent: number of latest queries to ask; None for all.
         truth: `exact` for the engine's exact search, `stream` for certified truth of its vectors, or a Truth.
         corpus: the corpus that the collection was made from; its certified truth is used.
         max_rate: queries per second; None for no limit.

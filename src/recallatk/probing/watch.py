@@ -43,7 +43,7 @@ def watch(
         target: a URL such as `postgresql://host/db?table=items`; it is opened anew for each look.
         queries: real queries, such as the folder of a query log, read anew for each look.
         every: seconds from the start of one look to the start of the next.
-        recent: ask the latest queries alone, so many of them; None for all.
+        recent: number of latest queries to ask; None for all.
         looks: how many; None for no end.
         history: append each probe to this history.
         sleep: waits between looks.
