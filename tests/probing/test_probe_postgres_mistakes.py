@@ -120,8 +120,12 @@ def test_a_time_limit_below_a_millisecond_is_no_longer_a_limit_of_none(store):
     sql = "SELECT id FROM items, pg_sleep(5) ORDER BY embedding <=> $vector LIMIT $k"
     from recallatk.adapters.probe_limits import ProbeLimits
 
+    def ask():
+        with open_collection(store.url(), ProbeLimits(seconds=0.0004), sql=sql) as collection:
+            collection.answer(store.queries[0], 10, None)
+
     with pytest.raises(RecallError, match="time limit"):
-        open_collection(store.url(), ProbeLimits(seconds=0.0004), sql=sql)
+        ask()
 
 
 def test_the_server_may_be_named_by_the_variables_of_the_driver(store):
