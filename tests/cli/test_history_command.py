@@ -77,6 +77,17 @@ def test_a_page_and_a_table_are_written(folder):
     assert (folder / "history.parquet").stat().st_size > 0
 
 
+def test_a_file_of_another_program_beside_a_run_is_left_alone(folder, tmp_path):
+    foreign = tmp_path / "history.db"
+    foreign.write_text("the history of a browser " * 100)
+    words = ("run", folder / "corpus.npy", folder / "queries.npy", "--metric", "ip", "--engine", "exact")
+    done = recallatk(*words, "--out", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not recorded" in done.stderr
+    assert foreign.read_text().startswith("the history of a browser")
+    assert recallatk(*words, "--out", tmp_path / "run", "--history", foreign, cwd=tmp_path).returncode == 2
+
+
 def test_what_cannot_be_shown_or_recorded_is_said(folder, tmp_path):
     assert recallatk("history", cwd=tmp_path).returncode == 2
     assert "--history" in recallatk("history", cwd=tmp_path).stderr

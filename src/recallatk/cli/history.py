@@ -65,7 +65,7 @@ def history(
 def history_for(stated: Path | None, folder: Path | None = None) -> Path | None:
     """The history that a result is appended to: the stated one, else one next to the folder of the result.
 
-    Refused before anything is measured if it cannot be written.
+    A stated one is refused before anything is measured if it cannot be written.
 
     Args:
         stated: the file of --history.
@@ -73,11 +73,19 @@ def history_for(stated: Path | None, folder: Path | None = None) -> Path | None:
     """
     from recallatk.storage.history_store import HISTORY, require_appendable
 
+    if stated is not None:
+        require_appendable(stated)
+        return stated
     beside = None if folder is None else folder.resolve().parent / HISTORY
-    file = beside if stated is None and beside is not None and beside.exists() else stated
-    if file is not None:
-        require_appendable(file)
-    return file
+    if beside is None or not beside.is_file():
+        return None
+    try:
+        require_appendable(beside)
+    except RecallError as problem:
+        # Nobody asked for this file by name: it may be another program's.
+        complain(f"not recorded: {problem}")
+        return None
+    return beside
 
 
 def remember_in(
