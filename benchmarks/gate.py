@@ -87,6 +87,8 @@ def main() -> None:
     parser.add_argument("--builds", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
+    # Threads would make another graph each time.
+    faiss.omp_set_num_threads(1)
     random = np.random.default_rng(asked.seed)
     corpus = open_demo().corpus
     vectors = np.asarray(corpus.vectors.read(0, corpus.rows), np.float32)

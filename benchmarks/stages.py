@@ -39,6 +39,8 @@ LISTS = {
     "search": {"nprobe": 64},
 }
 GRAPH = {"retrieve": "faiss-hnsw", "depth": DEPTH, "search": {"ef": 128}}
+# Takes a millisecond and more.
+DEEP = {**GRAPH, "search": {"ef": 800}}
 WORDS = {"retrieve": "bm25", "depth": DEPTH}
 
 
@@ -57,6 +59,9 @@ PATHS: dict[str, list[dict[str, Any]]] = {
     "hybrid, rrf": [GRAPH, WORDS, {"fuse": "rrf", "constant": CONSTANT}],
     "hybrid, weighted": [GRAPH, WORDS, {"fuse": "weighted", "weight": SHARE}],
     "hybrid, function": [GRAPH, WORDS, {"fuse": "rrf", "depth": 50}, {"rerank": overlap}],
+    "hybrid, rrf, ef 800": [DEEP, WORDS, {"fuse": "rrf", "constant": CONSTANT}],
+    "hybrid, weighted, ef 800": [DEEP, WORDS, {"fuse": "weighted", "weight": SHARE}],
+    "hybrid, function, ef 800": [DEEP, WORDS, {"fuse": "rrf", "depth": 50}, {"rerank": overlap}],
 }
 
 
