@@ -60,6 +60,8 @@ class SideBuild:
     """Every timed call, for ratios within rounds."""
     index: Any = None
     """Equal for settings that were measured in turns on one index; None if that is not known."""
+    origin: str = ""
+    """Equal for one and the same measurement, in whichever file it is; empty if that is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,12 @@ def same_indexes(first: SideSetting, second: SideSetting) -> bool:
     pairs = list(zip(first.builds, second.builds, strict=False))
     same = all(one.index is not None and one.index == other.index for one, other in pairs)
     return same and len(first.builds) == len(second.builds)
+
+
+def same_measurement(first: SideSetting, second: SideSetting) -> bool:
+    """Whether two settings are one measurement, such as a run and the baseline that was accepted from it."""
+    origins = [[each.origin for each in side.builds] for side in (first, second)]
+    return first is second or (all(origins[0]) and origins[0] == origins[1])
 
 
 @dataclass(frozen=True, eq=False)

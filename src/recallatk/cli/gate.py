@@ -19,7 +19,7 @@ from recallatk.cli.volume import note, set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.goals.against_baseline import Gated
+    from recallatk.goals.gated import Gated
 
 
 class WhenUndecided(StrEnum):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.headline import recall_cutoffs
 from recallatk.analysis.side_comparison import compare_sides, matched_settings
 from recallatk.errors import FormatError, UsageError
-from recallatk.goals.against_baseline import Gated, SettingBesideBaseline, judged_settings
+from recallatk.goals.against_baseline import SettingBesideBaseline, judged_settings
 from recallatk.goals.budget import Budget
+from recallatk.goals.gated import Gated
 from recallatk.goals.grammar import parse_goal_with_baseline
 from recallatk.goals.relative import RelativeGoal
 from recallatk.regression.baseline_file import is_baseline_file, read_baseline, write_baseline

@@ -15,7 +15,7 @@ from recallatk.reporting.text import for_console, printable, render_text, termin
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from recallatk.goals.against_baseline import Gated, GatedGoal
+    from recallatk.goals.gated import Gated, GatedGoal
     from recallatk.reporting.document import Block, Builders
 
 MARKER = "<!-- recallatk gate -->"

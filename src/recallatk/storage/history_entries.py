@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from blake3 import blake3
-
 from recallatk.analysis.latency import PERCENTILES, percentile
 from recallatk.core import Run
 from recallatk.core.history import EntryKind, HistoryEntry
 from recallatk.core.probed import Probed, TunedEffort
+from recallatk.fingerprint import fingerprint_measurement
 from recallatk.goals.grammar import sort_goals
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
@@ -82,14 +81,9 @@ def _of_trial(
         state=state,
         costs={"p95_ms": percentile(each.latencies_ns, PERCENTILES["p95"]), "build_s": each.build.seconds},
         query_set=run.fingerprints.get("queries"),
-        origin=_origin(run, each),
+        origin=fingerprint_measurement(run, each),
         per_query=each.values(measure),
     )
-
-
-def _origin(run: Run, each: Measurement) -> str:
-    """Two measurements never have the same latencies."""
-    return blake3(f"{run.begun}\0".encode() + each.latencies_ns.tobytes()).hexdigest()[:32]
 
 
 def _of_probe(probed: Probed, now: str) -> HistoryEntry:
