@@ -106,6 +106,17 @@ class SideSetting:
         return np.array(known) if len(known) == len(found) else None
 
 
+def where_both(first: SideSetting, second: SideSetting) -> SideSetting:
+    """The first setting with the values of those queries alone that the second one answered."""
+    known = [each for build in second.builds for each in build.values.values()]
+    there = ~np.isnan(np.array(known)).all(axis=0)
+    builds = (
+        replace(each, values={name: np.where(there, found, np.nan) for name, found in each.values.items()})
+        for each in first.builds
+    )
+    return replace(first, builds=tuple(builds))
+
+
 def same_indexes(first: SideSetting, second: SideSetting) -> bool:
     """Whether two settings were measured in turns on the same indexes."""
     pairs = list(zip(first.builds, second.builds, strict=False))
@@ -148,6 +159,8 @@ class ComparedSide:
     """The embedding models of `corpus` and `queries`, as far as they are known."""
     notes: tuple[str, ...] = ()
     """What a reader must know, such as synthetic filters or a sampled corpus."""
+    data: str = ""
+    """Name of the data set or of the collection; empty if it is not known."""
 
 
 _WEIGHTED = {SideKind.RUN, SideKind.BASELINE}

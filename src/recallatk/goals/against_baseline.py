@@ -21,7 +21,7 @@ from recallatk.errors import UsageError
 from recallatk.goals.budget import LATENCIES, Budget
 from recallatk.goals.evaluation import CONFIDENCE, GoalEstimate, decided, target_estimate
 from recallatk.goals.gated import GatedGoal
-from recallatk.goals.relative import RelativeGoal
+from recallatk.goals.relative import RelativeGoal, require_reachable
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class SettingBesideBaseline:
     """Of each bound on quality."""
 
     def judged(self, goal: Goal | RelativeGoal) -> GatedGoal:
-        """One goal; NOT_MEASURED where a side lacks its measure."""
+        """One goal; NOT_MEASURED where a side lacks its measure, or there is no baseline to compare with."""
         if isinstance(goal, RelativeGoal):
             found = self._ratio(goal) if isinstance(goal.goal, Budget) else self._difference(goal, goal.goal)
         elif isinstance(goal, Budget):
@@ -70,7 +70,7 @@ class SettingBesideBaseline:
         missing = GatedGoal(self.candidate.label, GoalResult(str(goal), Outcome.NOT_MEASURED))
         return missing if found is None else replace(found, setting=self.candidate.label)
 
-    def _values(self, setting: SideSetting, target: Target) -> Floats | None:
+    def values_of(self, setting: SideSetting, target: Target) -> Floats | None:
         """(builds, queries) values of a target, NaN outside its segment."""
         values = setting.by_build(str(target.measure))
         if values is None and isinstance(target.measure, Robustness):
@@ -93,7 +93,7 @@ class SettingBesideBaseline:
 
         A percentile of averages is that of no index, so that of the worst build counts.
         """
-        values = self._values(self.candidate, target)
+        values = self.values_of(self.candidate, target)
         if values is not None and target.percentile is not None:
             values = self._worst_build(target, values)
         found = (
@@ -123,7 +123,7 @@ class SettingBesideBaseline:
 
     def _difference(self, goal: RelativeGoal, target: Target) -> GatedGoal | None:
         """Non-inferiority: the mean of candidate - factor x baseline - shift, query by query."""
-        one, other = self._values(self.baseline, target), self._values(self.candidate, target)
+        one, other = self.values_of(self.baseline, target), self.values_of(self.candidate, target)
         if one is None or other is None or one.shape[1] != other.shape[1]:
             return None
         unanswered = int((~np.isnan(one).any(axis=0) & np.isnan(other).any(axis=0)).sum())
@@ -135,6 +135,7 @@ class SettingBesideBaseline:
         if target.percentile is not None:
             return _whole(self._percentile(goal, target, one, other, weights), unanswered)
         means = [weighted_mean(*scored_values(_averaged(each), weights)) for each in (one, other)]
+        require_reachable(goal, means[0])
         limit = goal.limit(means[0])
         if same_measurement(self.baseline, self.candidate):
             return _identical(goal, means[0], limit, int(both.sum()))
@@ -170,6 +171,7 @@ class SettingBesideBaseline:
             )
         share = target.percentile / 100
         first, second = quantile(one[0], share), quantile(other[0], share)
+        require_reachable(goal, first)
         limit, queries = goal.limit(first), one.shape[1]
         if same_measurement(self.baseline, self.candidate):
             return _identical(goal, first, limit, queries)
@@ -325,10 +327,15 @@ def judged_settings(
 ) -> tuple[GatedGoal, ...]:
     """Every goal of every setting; a goal that nothing measured is an error and never a pass."""
     found = tuple(each.judged(goal) for each in settings for goal in goals)
+    require_measured(found, [each.candidate for each in settings])
+    return found
+
+
+def require_measured(found: Sequence[GatedGoal], candidates: Sequence[SideSetting]) -> None:
+    """Refuse a goal that nothing measured."""
     missing = dict.fromkeys(each.result.text for each in found if each.result.outcome is Outcome.NOT_MEASURED)
     if missing:
-        known = dict.fromkeys(name for each in settings for name in each.candidate.measures)
+        known = dict.fromkeys(name for each in candidates for name in each.measures)
         raise UsageError(
             f"not measured on both sides: {', '.join(missing)}. Measured: {', '.join(known) or 'nothing'}"
         )
-    return found

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
 
 if TYPE_CHECKING:
     from recallatk.analysis.compared_results import SideComparison
+    from recallatk.analysis.sides import ComparedSide
 
 
 @dataclass(frozen=True)
@@ -31,15 +32,28 @@ class GatedGoal:
 class Gated:
     """The verdict on a candidate against its baseline."""
 
-    baseline: str
+    baseline: str | None
+    """None if no goal needs one."""
     candidate: str
     goals: tuple[GatedGoal, ...]
-    compared: SideComparison
+    compared: SideComparison | None
+    """None without a baseline."""
+    asked: int | None = None
+    """Number of queries that a gate asked, over all settings; None if it judged what was recorded."""
+    asked_of: int | None = None
+    """Number of queries that there are, over all settings."""
+    measured: ComparedSide | None = field(default=None, repr=False)
+    """What was judged."""
 
     @property
     def verdict(self) -> Verdict:
         """PASS if all goals are met, FAIL if one is missed, else UNDECIDED."""
         return Verdict(tuple(each.result for each in self.goals))
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it stopped asking before the last query, because every goal was decided."""
+        return self.asked is not None and self.asked != self.asked_of
 
     @property
     def queries(self) -> int:

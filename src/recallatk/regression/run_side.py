@@ -77,6 +77,7 @@ def run_side(run: Run, name: str, *, folder: Path | None = None, number: int | N
         environment=run.environment,
         models=run.models,
         notes=tuple(notes),
+        data=run.dataset,
     )
 
 

@@ -10,9 +10,11 @@ from recallatk.core import Run
 from recallatk.core.history import EntryKind, HistoryEntry
 from recallatk.core.probed import Probed, TunedEffort
 from recallatk.fingerprint import fingerprint_measurement
+from recallatk.goals.gated import Gated
 from recallatk.goals.grammar import sort_goals
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
+from recallatk.storage.gate_entries import gate_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 _CHOSEN = "the setting that a tuning chose"
 
 
-def history_entries(found: Run | Tuned | Probed | TunedEffort, name: str | None = None) -> list[HistoryEntry]:
+def history_entries(
+    found: Run | Tuned | Probed | TunedEffort | Gated, name: str | None = None
+) -> list[HistoryEntry]:
     """One entry per setting and recall@k; none for what has no recall.
 
     Args:
@@ -42,6 +46,8 @@ def history_entries(found: Run | Tuned | Probed | TunedEffort, name: str | None 
             return [_of_probe(found, now)]
         case TunedEffort():
             return list(_of_effort(found, now))
+        case Gated():
+            return list(gate_entries(found, now))
     return list(_of_tuning(found, name or "unnamed data", now))
 
 
