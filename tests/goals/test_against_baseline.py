@@ -10,6 +10,7 @@ from recallatk.analysis.distribution import mean_of
 from recallatk.analysis.sides import ComparedSide, SideBuild, SideKind, SideSetting
 from recallatk.core import Weights
 from recallatk.core.judgments import Outcome
+from recallatk.errors import UsageError
 from recallatk.goals import parse_goal_with_baseline
 from recallatk.goals.against_baseline import SettingBesideBaseline
 
@@ -171,3 +172,20 @@ def test_nothing_is_to_be_decided_of_one_and_the_same_measurement():
         goal = parse_goal_with_baseline(text)
         assert SettingBesideBaseline(side, one, other).judged(goal).result.outcome is outcome
     assert SettingBesideBaseline(side, one, again).judged(GOAL).result.outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "recall@10 >= baseline + 0.2",
+            "the baseline has 0.9000, so the limit is 1.1000, and recall@10 is at most 1",
+        ),
+        ("p5(recall@10) >= 1.2x baseline", "p5(recall@10) is at most 1"),
+    ],
+)
+def test_a_limit_that_nothing_can_reach_is_refused_by_name(text, said):
+    with pytest.raises(UsageError) as refused:
+        judged(np.full(300, 0.9), np.full(300, 0.9), parse_goal_with_baseline(text))
+    assert f"goal '{text}' cannot be met: " in str(refused.value)
+    assert said in str(refused.value)
