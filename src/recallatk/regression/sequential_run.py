@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 _BATCH = 32
 
 
+def batch_size(asked: int) -> int:
+    """The number of queries to ask next: a quarter more, so that few are asked in vain."""
+    return max(_BATCH, asked // 4)
+
+
 class NeedsTrials(Exception):  # noqa: N818 - not an error
     """Some queries cannot be asked one by one, so that full trials have to be measured."""
 
@@ -173,8 +178,7 @@ class SequentialRun:
         order, asked = self.side.order(self.timing.seed), 0
         setting = replace(empty, version=built.version, builds=(SideBuild({}, values, {}, costs),))
         while asked < len(order) and not all(each.decided for each in tests):
-            # A quarter more each time, so that few queries are asked in vain and few messages are sent.
-            which = order[asked : asked + max(_BATCH, asked // 4)]
+            which = order[asked : asked + batch_size(asked)]
             answers = client.ask(self.side, self.measures, dict(empty.search), which)
             for target, raw in zip(self.measures, answers.raw, strict=True):
                 values[str(target.measure)][which] = raw

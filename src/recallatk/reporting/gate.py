@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.segments import FEWEST
 from recallatk.core.judgments import Outcome
 from recallatk.goals import Budget, RelativeGoal, parse_goal_with_baseline
 from recallatk.reporting.document import Code, Document, Form, Lead, Section, Sentences, Table, build_sections
@@ -194,7 +195,9 @@ def _evidence(subject: tuple[Gated, str]) -> Section:
     blocks: list[Block] = []
     if found.compared is None:
         return Section("", blocks)
-    segments = [value for pair in found.compared.pairs for value in pair.values if value.segment]
+    values = [value for pair in found.compared.pairs for value in pair.values]
+    # A gate that stopped may have asked next to nothing of a segment.
+    segments = [each for each in values if each.segment and each.difference.n >= FEWEST]
     if segments:
         worst = min(segments, key=lambda each: each.difference.difference)
         if worst.difference.difference < 0:
