@@ -11,8 +11,8 @@ such that the true loss is twice the margin of 0.01. `rebuilt, less effort` is b
 `builds vary` compares graphs so thin that their mean recall varies from build to build. Each side draws its
 builds from the same ones, so that a FAIL is a false alarm: with one build a side, and with three.
 
-`rare loss` is a pair of equal recalls, but that each query has lost everything with such a probability that the
-true loss is 0.0105: a PASS is wrong.
+`rare loss` is a pair of equal recalls, but that each query has lost everything with such a probability that
+the true loss is 0.0105: a PASS is wrong.
 
 It prints PASS, FAIL and UNDECIDED of all pairs in percent, and the spread of the paired differences.
 

@@ -21,6 +21,21 @@ exit 0
 """
 
 
+BENCH = """
+[data]
+corpus = "corpus.parquet"
+queries = "queries.parquet"
+metric = "l2"
+[measure]
+at = [10]
+rounds = 1
+[[engine]]
+name = "faiss-ivf-flat"
+build = {{ nlist = 32 }}
+search = {{ nprobe = {nprobe} }}
+"""
+
+
 @pytest.fixture(scope="module")
 def action():
     return yaml.safe_load(ACTION.read_text())
@@ -109,6 +124,30 @@ def test_the_gate_ends_the_job_with_its_exit_code(action, github, candidate, cha
         assert comment.read_text().startswith("<!-- recallatk gate -->")
         assert (github.folder / "summary").read_text().strip()
     assert not (github.folder / "hacked").exists()
+
+
+def test_a_bench_file_is_measured_in_place_of_a_candidate(action, github, runs):
+    for name in ("corpus.parquet", "queries.parquet"):
+        shutil.copy(runs / name, github.folder)
+    bench = BENCH.format(nprobe=20)
+    (github.folder / "bench.toml").write_text(bench)
+    done = github(
+        steps_of(action)["gate"],
+        inputs_of(action, measure="bench.toml", truth="", targets="recall@10 >= 0.8"),
+    )
+    assert done.returncode == 2
+    assert "answers need a truth" in done.stderr
+    subprocess.run(
+        [sys.executable, "-m", "recallatk", "gate", "bench.toml", "--accept"], cwd=github.folder, check=True
+    )
+    inputs = {"measure": "bench.toml", "truth": "", "baseline": "recall-baseline.json"}
+    for goals, code in (("recall@10 >= 0.8\nrecall@10 >= baseline - 0.02", 0), ("recall@10 >= 0.999", 1)):
+        done = github(steps_of(action)["gate"], inputs_of(action, targets=goals, **inputs))
+        assert done.returncode == code, done.stderr
+    assert " of 300 queries asked" in (github.folder / "summary").read_text()
+    done = github(steps_of(action)["gate"], inputs_of(action, candidate="good.parquet", **inputs))
+    assert done.returncode == 2
+    assert "--baseline cannot be combined with two results" in done.stderr
 
 
 @pytest.mark.parametrize("known", ["", "4711\n"])
