@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.exits import FAILED, UNDECIDED, say
-from recallatk.cli.gate_input import Asked
+from recallatk.cli.gate_input import GateInput
 from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import Json, Quiet
 from recallatk.cli.probe import MadeFrom, Rate, Search, Settings, Statement, Timeout
@@ -124,11 +124,10 @@ def gate(
 
     Example: recallatk gate recall-baseline.json runs/candidate --accept
     """
-    from recallatk.files import require_not_among, require_writable, write_text
-    from recallatk.reporting.gate import gate_to_dict, gate_to_junit, gate_to_markdown, gate_to_text
+    from recallatk.reporting.gate import gate_to_dict, gate_to_text
 
     set_quiet(quiet)
-    asked = Asked(
+    asked = GateInput(
         what, candidate, [*(target or ()), *(budget or ())], baseline, queries, truth, at, search, settings,
         corpus, sql, max_rate, timeout, since_first,
     )  # fmt: skip
@@ -139,19 +138,10 @@ def gate(
         _refuse_with_accept([name for name, value in refused.items() if value])
         say(asked.accepted())
         return
-    for path in (markdown, junit):
-        if path is not None:
-            require_not_among(path, asked.inputs)
-            require_writable(path)
+    _require_outputs(asked, markdown, junit)
     remembered = history_for(history)
     found = asked.judged()
-    reproduce = asked.command()
-    reproduce += "" if undecided is WhenUndecided.UNDECIDED else f" --undecided {undecided}"
-    comment = gate_to_markdown(found, reproduce)
-    for path, text in ((markdown, comment), (junit, gate_to_junit(found))):
-        if path is not None:
-            write_text(path, text)
-            note(str(path))
+    comment = _written(asked, found, undecided, markdown, junit)
     if as_json:
         say(json.dumps(gate_to_dict(found), ensure_ascii=False))
     else:
@@ -159,6 +149,33 @@ def gate(
     remember_in(remembered, found)
     _tell_github(found, comment, as_json=as_json)
     _end(found, undecided)
+
+
+def _require_outputs(asked: GateInput, *paths: Path | None) -> None:
+    """Refuse, before anything is measured, files that cannot be written or would replace an input."""
+    from recallatk.files import require_not_among, require_writable
+
+    for path in paths:
+        if path is not None:
+            require_not_among(path, asked.inputs)
+            require_writable(path)
+
+
+def _written(
+    asked: GateInput, found: Gated, undecided: WhenUndecided, markdown: Path | None, junit: Path | None
+) -> str:
+    """The comment for a pull request, after both files are written."""
+    from recallatk.files import write_text
+    from recallatk.reporting.gate import gate_to_junit, gate_to_markdown
+
+    reproduce = asked.command()
+    reproduce += "" if undecided is WhenUndecided.UNDECIDED else f" --undecided {undecided}"
+    comment = gate_to_markdown(found, reproduce)
+    for path, text in ((markdown, comment), (junit, gate_to_junit(found))):
+        if path is not None:
+            write_text(path, text)
+            note(str(path))
+    return comment
 
 
 def _show(text: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _RATE, _TIMEOUT = "20/s", "30s"
 
 
-class Asked(NamedTuple):
+class GateInput(NamedTuple):
     """The arguments of the command that say what is judged."""
 
     what: str

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from recallatk.bench.settings import Settings
     from recallatk.core import Run
     from recallatk.goals.grammar import Goal
-    from recallatk.regression.gating import Reference
+    from recallatk.regression.gating import AcceptedBaseline
     from recallatk.regression.sequential_run import AskedSetting
 
     Progress = Callable[[int, int], None]
@@ -40,7 +40,7 @@ def gate_benchmark(
     settings: Settings,
     name: str,
     goals: Sequence[Goal | RelativeGoal],
-    references: Sequence[Reference],
+    references: Sequence[AcceptedBaseline],
     *,
     progress: Progress | None = None,
     watch: Watch | None = None,
@@ -118,7 +118,7 @@ def _require_askable(benchmark: Benchmark, goals: Sequence[Goal | RelativeGoal])
 
 def _tests(
     goals: Sequence[Goal | RelativeGoal],
-    references: Sequence[Reference],
+    references: Sequence[AcceptedBaseline],
     pairs: Sequence[Sequence[tuple[SideSetting, SideSetting]]],
     sides: Sequence[ComparedSide],
     described: ComparedSide,
@@ -148,7 +148,7 @@ def _compared(
 
 
 def _of_trials(
-    second: ComparedSide, goals: Sequence[Goal | RelativeGoal], references: Sequence[Reference]
+    second: ComparedSide, goals: Sequence[Goal | RelativeGoal], references: Sequence[AcceptedBaseline]
 ) -> Gated:
     """The gate of full trials, which costs of calls, several builds and several loads need."""
     found = judged_sides(references, second, goals)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from recallatk.core.probed import Probed
     from recallatk.goals.gated import GatedGoal
     from recallatk.goals.grammar import Goal
-    from recallatk.regression.gating import Reference
+    from recallatk.regression.gating import AcceptedBaseline
 
     Progress = Callable[[int, int], None]
 
@@ -112,7 +112,7 @@ def gate_collection(
     target: str | Collection,
     queries: Any,
     goals: Sequence[Goal | RelativeGoal],
-    references: Sequence[Reference],
+    references: Sequence[AcceptedBaseline],
     *,
     at: int | None = None,
     timeout: float = 30.0,
@@ -199,7 +199,9 @@ def _require_one_setting(side: ComparedSide) -> None:
         )
 
 
-def _cutoff(goals: Sequence[Goal | RelativeGoal], references: Sequence[Reference], at: int | None) -> int:
+def _cutoff(
+    goals: Sequence[Goal | RelativeGoal], references: Sequence[AcceptedBaseline], at: int | None
+) -> int:
     """The one k of all goals; without goals on quality that of the baseline."""
     kinds = [each.goal if isinstance(each, RelativeGoal) else each for each in goals]
     found = {each.measure.k for each in kinds if not isinstance(each, Budget)}
@@ -213,7 +215,7 @@ def _cutoff(goals: Sequence[Goal | RelativeGoal], references: Sequence[Reference
 
 
 def _tests(
-    goals: Sequence[Goal | RelativeGoal], references: Sequence[Reference], side: ComparedSide
+    goals: Sequence[Goal | RelativeGoal], references: Sequence[AcceptedBaseline], side: ComparedSide
 ) -> list[SettingTests]:
     if not references:
         return [SettingTests(goals, side, None)]
@@ -242,7 +244,7 @@ def _judged(
     candidate: ComparedSide,
     decision: GateDecision,
     found: Probed,
-    references: Sequence[Reference],
+    references: Sequence[AcceptedBaseline],
     tests: Sequence[SettingTests],
 ) -> Gated:
     [setting] = candidate.settings
@@ -260,7 +262,7 @@ def _judged(
     return Gated(name, candidate.name, whole, compared, asked, total, candidate)
 
 
-def _whole(goal: GatedGoal, found: Probed, references: Sequence[Reference]) -> GatedGoal:
+def _whole(goal: GatedGoal, found: Probed, references: Sequence[AcceptedBaseline]) -> GatedGoal:
     """A goal that is met on the answered queries alone is not met."""
     refused = found.counts.refused
     if references:

@@ -32,7 +32,7 @@ SINCE_FIRST = "since the first baseline: "
 
 
 @dataclass(frozen=True)
-class Reference:
+class AcceptedBaseline:
     """A baseline that a candidate is judged against."""
 
     side: ComparedSide
@@ -67,7 +67,7 @@ def gate_results(
     goals = parsed_goals(targets)
     opened = open_sources([baseline, candidate], [None, None], open_truth(truth), at)
     first, second = described_sides(opened)
-    return judged_sides([Reference(first), *since(baseline, first=since_first)], second, goals)
+    return judged_sides([AcceptedBaseline(first), *since(baseline, first=since_first)], second, goals)
 
 
 def parsed_goals(targets: Sequence[str]) -> list[Goal | RelativeGoal]:
@@ -76,7 +76,7 @@ def parsed_goals(targets: Sequence[str]) -> list[Goal | RelativeGoal]:
 
 
 def judged_sides(
-    references: Sequence[Reference], second: ComparedSide, goals: Sequence[Goal | RelativeGoal]
+    references: Sequence[AcceptedBaseline], second: ComparedSide, goals: Sequence[Goal | RelativeGoal]
 ) -> Gated:
     """What was measured as a whole, judged.
 
@@ -135,7 +135,7 @@ def ordered_goals(goals: Sequence[Goal | RelativeGoal]) -> list[Goal | RelativeG
     return sorted(goals, key=_certainty)
 
 
-def since(baseline: Any, *, first: bool) -> list[Reference]:
+def since(baseline: Any, *, first: bool) -> list[AcceptedBaseline]:
     """The first baseline of a file, which keeps it through every --accept; none if it does not count."""
     if not first:
         return []
@@ -144,7 +144,7 @@ def since(baseline: Any, *, first: bool) -> list[Reference]:
         raise UsageError(
             "--since-first needs a baseline file, which keeps the first one: recall-baseline.json"
         )
-    return [Reference(read_baseline(path, str(baseline), first=True), SINCE_FIRST)]
+    return [AcceptedBaseline(read_baseline(path, str(baseline), first=True), SINCE_FIRST)]
 
 
 def _certainty(goal: Goal | RelativeGoal) -> int:

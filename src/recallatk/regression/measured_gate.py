@@ -16,7 +16,7 @@ from recallatk.redaction import without_secrets
 from recallatk.regression.baseline_file import write_baseline
 from recallatk.regression.benchmark_gate import gate_benchmark, measure_benchmark
 from recallatk.regression.collection_gate import gate_collection, measure_collection
-from recallatk.regression.gating import Reference, parsed_goals, require_replaceable, since
+from recallatk.regression.gating import AcceptedBaseline, parsed_goals, require_replaceable, since
 from recallatk.regression.run_side import run_side
 from recallatk.regression.sources import open_source
 
@@ -91,7 +91,7 @@ def gate(
     references = []
     if needs or any(isinstance(each, RelativeGoal) for each in goals):
         known = usual_baseline(what) if baseline is None else baseline
-        references = [Reference(_baseline(known)), *since(known, first=since_first)]
+        references = [AcceptedBaseline(_baseline(known)), *since(known, first=since_first)]
     if _is_collection(what):
         return gate_collection(what, queries, goals, references, at=at, progress=progress, **asked)
     _refuse(queries=queries, at=at, **asked)
