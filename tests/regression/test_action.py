@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from recallatk import accept_measured
+
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 ACTION = Path(__file__).parents[2] / "action.yml"
@@ -31,8 +33,8 @@ at = [10]
 rounds = 1
 [[engine]]
 name = "faiss-ivf-flat"
-build = {{ nlist = 32 }}
-search = {{ nprobe = {nprobe} }}
+build = { nlist = 32 }
+search = { nprobe = 16 }
 """
 
 
@@ -129,21 +131,12 @@ def test_the_gate_ends_the_job_with_its_exit_code(action, github, candidate, cha
 def test_a_bench_file_is_measured_in_place_of_a_candidate(action, github, runs):
     for name in ("corpus.parquet", "queries.parquet"):
         shutil.copy(runs / name, github.folder)
-    bench = BENCH.format(nprobe=20)
-    (github.folder / "bench.toml").write_text(bench)
-    done = github(
-        steps_of(action)["gate"],
-        inputs_of(action, measure="bench.toml", truth="", targets="recall@10 >= 0.8"),
-    )
-    assert done.returncode == 2
-    assert "answers need a truth" in done.stderr
-    subprocess.run(
-        [sys.executable, "-m", "recallatk", "gate", "bench.toml", "--accept"], cwd=github.folder, check=True
-    )
+    (github.folder / "bench.toml").write_text(BENCH)
+    accept_measured(github.folder / "bench.toml")
     inputs = {"measure": "bench.toml", "truth": "", "baseline": "recall-baseline.json"}
-    for goals, code in (("recall@10 >= 0.8\nrecall@10 >= baseline - 0.02", 0), ("recall@10 >= 0.999", 1)):
-        done = github(steps_of(action)["gate"], inputs_of(action, targets=goals, **inputs))
-        assert done.returncode == code, done.stderr
+    goals = "recall@10 >= 0.999\nrecall@10 >= baseline - 0.05"
+    done = github(steps_of(action)["gate"], inputs_of(action, targets=goals, **inputs))
+    assert done.returncode == 1, done.stderr
     assert " of 300 queries asked" in (github.folder / "summary").read_text()
     done = github(steps_of(action)["gate"], inputs_of(action, candidate="good.parquet", **inputs))
     assert done.returncode == 2
