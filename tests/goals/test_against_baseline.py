@@ -148,6 +148,15 @@ def test_weights_leave_fewer_queries_to_show_a_loss():
     assert found.result.low == pytest.approx(0.8 - (1 - 0.05 ** (1 / 130)))
 
 
+def test_a_weighted_gain_has_bounds():
+    weights = np.where(np.arange(1_000) % 2, 1.0, 3.0)
+    first = np.where(np.arange(1_000) == 5, 0.0, 1.0)
+    side = ComparedSide("side", SideKind.RUN, (setting(first),), queries=1_000, weights=Weights("n", weights))
+    found = SettingBesideBaseline(side, setting(first), setting(np.ones(1_000))).judged(GOAL)
+    assert found.result.outcome is Outcome.MET
+    assert found.limit < found.result.low < found.result.value
+
+
 @pytest.mark.parametrize(("queries", "outcome"), [(40, Outcome.UNDECIDED), (300, Outcome.MET)])
 def test_equal_percentiles_count_queries_that_may_have_lost_unseen(queries, outcome):
     values = np.where(np.arange(queries) < 0.03 * queries, 0.2, 0.9)

@@ -61,11 +61,12 @@ def paired_bounds(
         shift: what is taken off.
         lower_is_better: whether a loss is a larger value.
     """
-    contrast = second - factor * first - shift
+    # Without the shift, which moves both ends: intervals of few or weighted differences need them in [-1, 1].
+    contrast = second - factor * first
     gained = (first - second if lower_is_better else second - first) >= -_ROUNDING
     lost = (first - second if lower_is_better else second - first) <= _ROUNDING
     if not gained.all():
-        return difference_interval(contrast, 2 * confidence - 1, weights)
+        return _moved(difference_interval(contrast, 2 * confidence - 1, weights), shift)
     share = unseen_share(
         len(contrast) if weights is None else float(np.sum(weights / np.max(weights))), confidence
     )
@@ -76,10 +77,14 @@ def paired_bounds(
     else:
         seen = Interval(float(contrast[0]), float(contrast[0]))
     # A query of recall 1 that loses all of it, and one of recall 0 that gains all.
-    worst, best = -factor - shift, 1.0 - shift
+    worst, best = -factor, 1.0
     low = (1 - share) * seen.low + share * worst
     high = (1 - share) * seen.high + share * best
     equal = bool(lost.all())
     if lower_is_better:
-        return Interval(low if equal else seen.low, high)
-    return Interval(low, high if equal else seen.high)
+        return _moved(Interval(low if equal else seen.low, high), shift)
+    return _moved(Interval(low, high if equal else seen.high), shift)
+
+
+def _moved(found: Interval | None, shift: float) -> Interval | None:
+    return None if found is None else Interval(found.low - shift, found.high - shift)

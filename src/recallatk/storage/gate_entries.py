@@ -24,7 +24,10 @@ def gate_entries(found: Gated, now: str) -> Iterator[HistoryEntry]:
     side = found.measured
     for setting in () if side is None else side.settings:
         # A label before the name says which baseline it was judged against.
-        judged = tuple(each.result for each in found.goals if each.setting.endswith(setting.label))
+        names = (setting.label, f": {setting.label}")
+        judged = tuple(
+            each.result for each in found.goals if each.setting == names[0] or each.setting.endswith(names[1])
+        )
         for measure in setting.measures:
             if measure.startswith("recall@") and judged and side is not None:
                 yield from _entry(found, side, setting, measure, Verdict(judged), now)
