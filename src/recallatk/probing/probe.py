@@ -54,6 +54,7 @@ def probe(
     max_rate: float | None = DEFAULT_RATE,
     timeout: float = 30.0,
     proxy: bool = False,
+    all_queries: bool = False,
     seed: int = 0,
     on_discovery: Callable[[Discovery], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -76,13 +77,14 @@ def probe(
         max_rate: queries per second; None for no limit.
         timeout: time limit of each statement or call, in seconds.
         proxy: exact neighbors of every tenth query; answers at the highest effort judge the others.
+        all_queries: ask all queries, although the goals are decided.
         seed: random seed for the order of the queries and for the sample.
         on_discovery: called with what the collection reports, before any query.
         progress: called with the number of queries done, and of all.
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
     k, pace, as_is = cutoff(at, parsed), RateLimit(max_rate), not (search or settings)
-    decision = RecallDecision(parsed, k, sampled=queries is None)
+    decision = RecallDecision(parsed, k, sampled=queries is None, all_queries=all_queries)
     with collection_in_use(target, timeout) as opened:
         corpus = made_from(opened, corpus)
         opened.configure(search or {}, settings)
