@@ -30,7 +30,8 @@ class RecallAssertion:
     passed: bool
     outcome: str
     """PASS, FAIL, UNDECIDED, or ERROR if nothing could be measured."""
-    engine: str = ""
+    searched: str = ""
+    """The function, or the class of the index."""
     setting: str = ""
     k: int | None = None
     recall: Mean | None = None

@@ -62,9 +62,9 @@ def _failed(found: Sequence[RecallAssertion]) -> list[Section]:
 
 
 def _one(each: RecallAssertion, place: int) -> Section:
-    setting = f"{each.engine}: {each.setting}" if each.setting else each.engine
+    searched = f"{each.searched}: {each.setting}" if each.setting else each.searched
     lines = [f"{goal.text}: {goal.outcome}{_bounds(goal.value, goal.low, goal.high)}" for goal in each.goals]
-    blocks: list[Block] = [Sentences([printable(text) for text in [setting, *lines, *each.advice] if text])]
+    blocks: list[Block] = [Sentences([printable(text) for text in [searched, *lines, *each.advice] if text])]
     if each.worst:
         compared = any(query.baseline is not None for query in each.worst)
         header = ["query", *(["baseline"] if compared else []), "recall"]
@@ -85,4 +85,4 @@ def _bounds(value: float | None, low: float | None, high: float | None) -> str:
     return f": {value:.4f}" + ("" if low is None or high is None else f" ({low:.4f} to {high:.4f})")
 
 
-SECTIONS: Builders = ((Form.HTML, _verdict), (Form.HTML, _failed), (Form.HTML, _all))
+SECTIONS: Builders = ((Form.HTML, _verdict), (Form.HTML, _all), (Form.HTML, _failed))

@@ -100,6 +100,9 @@ def measured_recall(
             opened, dataset.queries, goals=goals, at=at, search=parameters or {}, truth=truth, max_rate=None,
             seed=seed, all_queries=all_queries,
         )  # fmt: skip
+    # Commands take targets by name, and nothing names an object of this process.
+    steps = tuple(each for each in found.next_steps if not each.command)
+    found = replace(found, next_steps=steps)
     return _without_a_miss(found) if min == 1 else found
 
 
@@ -171,7 +174,7 @@ def diagnosis(found: Probed) -> list[str]:
     said = []
     if nothing == len(values):
         said.append("No answer has a true neighbor: compare ids, metric and normalization with the dataset.")
-    elif nothing:
+    elif nothing and found.k > 1:
         said.append(
             f"{nothing:,} of {len(values):,} answers have none: some rows or queries are out of reach."
         )

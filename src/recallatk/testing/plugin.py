@@ -5,6 +5,7 @@ pytest imports this module in every session, so it imports nothing but pytest un
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 from typing import TYPE_CHECKING, Any
 
@@ -17,27 +18,29 @@ if TYPE_CHECKING:
     from recallatk.testing.recall_fixture import RecallFixture
 
 _FIXTURE: pytest.StashKey[RecallFixture] = pytest.StashKey()
+# How pytest and argparse refuse an option that there is already.
+_TAKEN = (ValueError, argparse.ArgumentError)
 _BASELINE = "recall-baseline.json"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options; one that another plugin has stays that plugin's."""
     group = parser.getgroup("recallatk", "recall of vector search")
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(*_TAKEN):
         group.addoption(
             "--recall-report",
             dest="recallatk_report",
             metavar="FILE",
             help="Write an HTML report of all recall assertions to this file.",
         )
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(*_TAKEN):
         group.addoption(
             "--recall-accept",
             dest="recallatk_accept",
             action="store_true",
             help="Write the measured recalls as the baseline of later sessions.",
         )
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(*_TAKEN):
         parser.addini("recall_baseline", "Baseline of recall assertions.", default=_BASELINE)
 
 

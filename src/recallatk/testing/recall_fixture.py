@@ -37,7 +37,7 @@ DEFAULTS: dict[str, Any] = {
 """What the marker and the call may state."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RecallFixture:
     """Asserts the recall of searches in one test; call it with a search or an index, and a dataset.
 
@@ -61,6 +61,10 @@ class RecallFixture:
         for name in self.marked:
             if name not in DEFAULTS:
                 raise UsageError(f"@pytest.mark.recall: {unknown('option', name, list(DEFAULTS))}")
+
+    def __repr__(self) -> str:
+        # pytest shows the arguments of a failed test.
+        return f"<recall of {self.test}>"
 
     def __call__(
         self,
@@ -194,7 +198,7 @@ def _described(
         called,
         passed,
         found.verdict.outcome or "PASS",
-        found.engine,
+        found.target,
         listed(found.settings.items()),
         found.k,
         found.recall,
