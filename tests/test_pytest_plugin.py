@@ -283,7 +283,7 @@ def test_word(recall):
     for text in (
         "'minimum'",
         "options need names, such as min=0.95",
-        "margin = 2. Accepted: 0 or more, below 1",
+        "margin = 2. Accepted: a number from 0, below 1",
         "a tuple is no dataset. Accepted: recallatk.open_dataset",
         "undecided = 'maybe'. Accepted: 'fail' and 'pass'",
     ):

@@ -129,8 +129,8 @@ class RecallFixture:
     ) -> Probed:
         __tracebackhide__ = True
         margin, undecided = options["margin"], options["undecided"]
-        if not 0 <= margin < 1:
-            raise UsageError(f"margin = {margin}. Accepted: 0 or more, below 1")
+        if not (isinstance(margin, float | int) and 0 <= margin < 1):
+            raise UsageError(f"margin = {margin!r}. Accepted: a number from 0, below 1")
         baseline = self._baseline(options["min"])
         accepted = None if baseline is None or self.accepting else baseline.side(called)
         if options["min"] is None and accepted is None and not self.accepting:
