@@ -92,8 +92,9 @@ def measured_recall(
         seed: random seed of the order of the queries.
         all_queries: ask all queries, although it is decided.
     """
-    if min is not None and not (isinstance(min, float | int) and 0 < min <= 1):
-        raise UsageError(f"min = {min!r}. Accepted: a number above 0, up to 1")
+    stated: Any = min
+    if stated is not None and not (isinstance(stated, float | int) and 0 < stated <= 1):
+        raise UsageError(f"min = {stated!r}. Accepted: a number above 0, up to 1")
     goals = [] if min is None or min == 1 else [f"recall@{at} >= {min!r}"]
     with _collection(search_or_index, dataset) as opened:
         found = probe(
