@@ -96,8 +96,9 @@ def probe(
         found = _measured(
             opened, asked, reference, decision, pace, by, search or {}, settings, progress, proxy=proxy
         )
-        missed = decision.missed(found.verdict)
-        return next_steps(found, opened, missed, queries, where, settings or {}, corpus)
+        return next_steps(
+            found, opened, decision.missed(found.verdict), queries, where, settings or {}, corpus
+        )
 
 
 def cutoff(at: int | None, goals: Sequence[Goal]) -> int:
