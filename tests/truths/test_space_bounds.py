@@ -167,6 +167,9 @@ class WorstScanner:
 
     gathers, extra, tile_rows = False, 0, 16
 
+    def enter(self, rows):
+        pass
+
     def __init__(self, best):
         self.best = best
 

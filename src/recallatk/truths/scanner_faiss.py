@@ -27,6 +27,9 @@ class FaissScanner:
     def __init__(self, space: Space, queries: int) -> None:
         self.tile_rows = max(16, _TILE_BYTES // (space.width * space.precision.dtype.itemsize))
 
+    def enter(self, rows: NDArray[Any]) -> None:
+        """Nothing is kept of any rows."""
+
     def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
         """Search, then search again with a larger k for queries whose last result still is a hit."""
         found: list[ScanHits] = []

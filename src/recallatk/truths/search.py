@@ -20,6 +20,7 @@ from recallatk.truths.rescoring import rescored
 from recallatk.truths.results import Results
 from recallatk.truths.scanner_blas import BlasScanner, PrefixScanner
 from recallatk.truths.scanner_faiss import FaissScanner
+from recallatk.truths.scanner_int8 import Int8Scanner
 from recallatk.truths.space import (
     FLOAT32,
     FLOAT64,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 BACKENDS: dict[str, MakeScanner] = {
     "blas": BlasScanner,
     "faiss": FaissScanner,
+    "int8": Int8Scanner,
 }
 # Pairs worth more than one thread.
 _MANY_PAIRS = 50_000
