@@ -29,6 +29,7 @@ _MOST_OUTLIERS = 1 / 16
 # Numbers between these lose nothing to underflow or overflow on the way that the bound does not cover.
 _SAFE = (2.0**-40, 2.0**40)
 _PORTION_BYTES = 1 << 18
+_PORTION_QUERIES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,26 +64,30 @@ class QueryCodes:
             prepared: (queries, width or more).
             weight: b, or 0 where rows have no offset.
         """
-        numbers = prepared[:, : space.dimension].astype(np.float64)
-        sizes = np.abs(numbers).max(axis=1, initial=0.0)
-        scales, weights = _query_scales(numbers, sizes, weight)
-        codes = np.rint(numbers / scales[:, None])
-        np.clip(codes, -128, 127, out=codes)
-        rest = numbers - scales[:, None] * codes
-        parts = OFFSET_PARTS if weight else 0
-        whole = np.empty((space.dimension + parts, len(numbers)), np.int8)
-        whole[: space.dimension] = codes.T
-        whole[space.dimension :] = weights
-        norms = _norms(numbers)
-        # What is left of a query is rounded by so much of it.
-        residuals = _norms(rest) + 2.0**-50 * norms
-        return cls(whole, scales, norms, residuals, codes.sum(axis=1).astype(np.int64), weight)
+        count, components = len(prepared), space.dimension + (OFFSET_PARTS if weight else 0)
+        whole = np.empty((components, count), np.int8)
+        scales, norms, residuals = np.empty((3, count))
+        sums = np.empty(count, np.int64)
+        for start in range(0, count, _PORTION_QUERIES):
+            part = slice(start, start + _PORTION_QUERIES)
+            numbers = prepared[part, : space.dimension].astype(np.float64)
+            scales[part], whole[space.dimension :, part] = _query_scales(numbers, weight)
+            codes = np.rint(numbers / scales[part, None])
+            np.clip(codes, -128, 127, out=codes)
+            whole[: space.dimension, part] = codes.astype(np.int8).T
+            sums[part] = codes.sum(axis=1)
+            norms[part] = _norms(numbers)
+            # The product of scale and code is rounded by so much of it.
+            numbers -= scales[part, None] * codes
+            residuals[part] = _norms(numbers) + 2.0**-50 * norms[part]
+        return cls(whole, scales, norms, residuals, sums, weight)
 
 
 def _query_scales(
-    numbers: NDArray[np.float64], sizes: NDArray[np.float64], weight: float
+    numbers: NDArray[np.float64], weight: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The scale of each query, and its code for every part of an offset."""
+    sizes = np.maximum(numbers.max(axis=1), -numbers.min(axis=1))
     integers = (sizes <= _LARGEST_CODE) & (numbers == np.rint(numbers)).all(axis=1)
     scales = np.where(integers, 1.0, np.where(sizes > 0, sizes, 1.0) / _LARGEST_CODE)
     if not weight:
@@ -131,15 +136,23 @@ class RowCodes:
     offset_error: float
     """How far an offset can be from its codes."""
 
+    def error(self, queries: QueryCodes) -> NDArray[np.float64]:
+        """How far the products of each query's codes can be from the products of the vectors."""
+        return self.residual * queries.norms + queries.residuals * self.norm + self.offset_error
+
+    def _zeros(self, queries: QueryCodes) -> NDArray[np.float64]:
+        """The integer product of each query with a row of zeros."""
+        zeros = self.zero * queries.sums + self.offset_zero * queries.offset_sums
+        return zeros.astype(np.float64)
+
     def limits(self, queries: QueryCodes, least: NDArray[np.float64]) -> NDArray[np.int32]:
         """For each query, an integer product that every row has whose real product reaches `least`."""
-        error = self.residual * queries.norms + queries.residuals * self.norm + self.offset_error
-        unit = queries.scales * self.scale
+        error, unit = self.error(queries), queries.scales * self.scale
         with np.errstate(over="ignore", invalid="ignore"):
             reached = (least - error - self.middle) / unit
             # Float64 rounds each step by less than 2^-50 of the largest term.
             reached -= 2.0**-48 * (np.abs(least) + error + abs(self.middle)) / unit + 1
-            reached += self.zero * queries.sums.astype(np.float64) + self.offset_zero * queries.offset_sums
+            reached += self._zeros(queries)
         # Nothing reaches infinity; NaN comes from other infinite terms, of which nothing can be said.
         reached = np.where(np.isnan(reached), -np.inf, np.floor(reached))
         reached[np.isposinf(least)] = np.inf

@@ -104,13 +104,17 @@ def _seed(asked: Asked, scores: NDArray[Any], thresholds: NDArray[Any], fresh: N
         thresholds[fresh] = below(best, asked.slack(asked.errors[fresh]), scores.dtype)
 
 
+def reached_groups(count: int, k: int) -> tuple[int, int]:
+    """How many groups, of how many scores each, have the k best of all scores mostly in different ones."""
+    together = max(1, count // (_SPARSE * k))
+    return count // together, together
+
+
 def _reached(scores: NDArray[Any], k: int) -> NDArray[Any]:
     """A score that k of every line reach: their k-th best, or where that is dear, hardly less."""
     lines, columns = scores.shape
-    together = columns // (_SPARSE * k)
+    width, together = reached_groups(columns, k)
     if together > 1:
-        # The best of every few columns are different ones, and mostly the best of all.
-        width = columns // together
         scores = scores[:, : together * width].reshape(lines, together, width).max(axis=1)
     place = scores.shape[1] - k
     return np.asarray(np.partition(scores, place, axis=1)[:, place])

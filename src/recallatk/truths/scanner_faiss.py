@@ -47,8 +47,7 @@ class FaissScanner:
         floors = np.where(asked.fresh, thresholds.astype(np.float64) + asked.errors, asked.floors)
         return _joined(found, floors)
 
-    @staticmethod
-    def _nearest(queries: NDArray[Any], rows: NDArray[Any], count: int) -> tuple[Any, Any]:
+    def _nearest(self, queries: NDArray[Any], rows: NDArray[Any], count: int) -> tuple[Any, Any]:
         import faiss
 
         found: tuple[Any, Any] = faiss.knn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from recallatk.truths.integer_product import MOST_COMPONENTS, IntegerProduct, hi
 from recallatk.truths.pair_products import pair_products
 from recallatk.truths.quantization import QueryCodes, RowCodes, RowQuantizer, offset_weight
 from recallatk.truths.scanner import Asked, ScanHits, below
-from recallatk.truths.scanner_blas import BlasScanner, eligible_hits
+from recallatk.truths.scanner_blas import BlasScanner, eligible_hits, reached_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 # Turning a row into codes costs about as much as multiplying it with this many queries.
 _FEW_QUERIES = 48
 # Where more pairs than this share are left, float32 for all of them is cheaper.
-_MOST_LEFT = 0.06
+_MOST_LEFT = 0.15
 # After a block that left too many, so many calls at the most go without codes.
 _LONGEST_PAUSE = 64
 
@@ -55,8 +56,10 @@ class Int8Scanner(BlasScanner):
         return super().hits(asked, rows) if found is None else found
 
     def _is_worth_it(self, asked: Asked) -> bool:
-        # A first threshold has to come from whole scores.
-        if not self._fits or len(asked.queries) < _FEW_QUERIES or asked.fresh.any():
+        if not self._fits or len(asked.queries) < _FEW_QUERIES:
+            return False
+        fresh = asked.fresh
+        if fresh.any() and not (fresh.all() and asked.eligible is None):
             return False
         if self._pause:
             self._pause -= 1
@@ -74,6 +77,10 @@ class Int8Scanner(BlasScanner):
         self._product(codes.codes, queries.codes, products)
         # What a product in the type of the space may be off by covers what preparing the vectors rounded.
         products[codes.loose] = np.iinfo(np.int32).min
+        if asked.fresh.any():
+            if len(rows) < asked.k:
+                return None
+            asked = replace(asked, floors=self._first_floors(asked, rows, products))
         left = self._reaching(products, codes.limits(queries, asked.floors - asked.errors))
         if len(left) > _MOST_LEFT * products.size:
             self._next_pause = min(_LONGEST_PAUSE, 2 * self._next_pause + 1)
@@ -81,6 +88,19 @@ class Int8Scanner(BlasScanner):
             return None
         self._next_pause = 0
         return self._scored(asked, rows, left, codes.loose)
+
+    def _first_floors(
+        self, asked: Asked, rows: NDArray[Any], products: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        """Real scores that the best k rows by their codes reach: hardly less than those of the best k."""
+        asked.queries[:, -1] = 0
+        columns, queries = np.divmod(
+            self._reaching(products, _reached(products, asked.k)), len(asked.queries)
+        )
+        scores = pair_products(asked.queries, queries, rows, columns)
+        least = np.full(len(asked.queries), np.inf)
+        np.minimum.at(least, queries, scores)
+        return least - (1 + asked.spare) * asked.errors
 
     def _scored(
         self, asked: Asked, rows: NDArray[Any], left: NDArray[np.int64], loose: NDArray[np.int64]
@@ -116,3 +136,14 @@ class Int8Scanner(BlasScanner):
         if not self._entered:
             self._entered, self._row_codes = True, self._quantizer.codes(rows, weight)
         return self._row_codes
+
+
+def _reached(products: NDArray[np.int32], k: int) -> NDArray[np.int32]:
+    """A product that k rows reach, for each column; the largest one, or hardly less."""
+    rows, columns = products.shape
+    groups, together = reached_groups(rows, k)
+    if together > 1:
+        shape = (groups, together, columns)
+        products = products[: groups * together].reshape(shape).max(axis=1)
+    place = len(products) - k
+    return np.asarray(np.partition(products, place, axis=0)[place])

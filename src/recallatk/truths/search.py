@@ -13,14 +13,22 @@ import numpy as np
 
 from recallatk.core import Dataset, Metric
 from recallatk.pair_scores import require_range, smallest_size
+from recallatk.truths.backends import (
+    BLAS,
+    INT8,
+    PILOT_QUERIES,
+    PILOT_ROWS,
+    Backend,
+    fixed_backend,
+    int8_cost,
+    may_pay,
+)
 from recallatk.truths.corpus_reader import Reader
 from recallatk.truths.decision import DecidedRows, Pairs, decide
 from recallatk.truths.memory_plan import MemoryPlan, batches, heavy_queries
 from recallatk.truths.rescoring import rescored
 from recallatk.truths.results import Results
-from recallatk.truths.scanner_blas import BlasScanner, PrefixScanner
-from recallatk.truths.scanner_faiss import FaissScanner
-from recallatk.truths.scanner_int8 import Int8Scanner
+from recallatk.truths.scanner_blas import BATCH_QUERIES, PrefixScanner
 from recallatk.truths.space import (
     FLOAT32,
     FLOAT64,
@@ -42,17 +50,15 @@ if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
     from recallatk.truths.checkpoint import Checkpoint
-    from recallatk.truths.scanner import MakeScanner
 
     Progress = Callable[[int, int], None]
 
-BACKENDS: dict[str, MakeScanner] = {
-    "blas": BlasScanner,
-    "faiss": FaissScanner,
-    "int8": Int8Scanner,
-}
 # Pairs worth more than one thread.
 _MANY_PAIRS = 50_000
+# An 8-bit scan has to promise this share of the time of a float32 scan.
+_INT8_PAYS = 0.9
+# What a scan of the other components takes, for each part of these, where some are left out at first.
+_PREFIX_COST = 1.2
 # The middle of the data is taken from its first rows; any point is right, only some are useless.
 _CENTRE_ROWS = 4096
 
@@ -81,11 +87,13 @@ class ExactSearch:
         *,
         threads: int,
         backend: str,
+        device: str | None = None,
         progress: Progress | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.dataset, self.depth, self.plan = dataset, depth, plan
-        self.threads, self.backend = plan.threads or threads, backend
+        self.threads = plan.threads or threads
+        self.backend = fixed_backend(backend, device)
         self.progress, self.checkpoint = progress, checkpoint
         self.metric = dataset.metric
         self.eligibility = dataset.eligibility
@@ -148,24 +156,46 @@ class ExactSearch:
 
     def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
         precision, capped, guesses = _STAGES[stage]
-        make = BACKENDS[self.backend] if precision is FLOAT32 else BlasScanner
         space = Space(self.metric, precision, self.queries.shape[1], self.centre())
         # One more than the depth: its score is the gap, and whether it ties is worth knowing.
         k = self.depth + 1
-        rotation = self._rotation(space, group, k) if guesses and make is BlasScanner else None
+        backend = self._backend(space, group, k) if precision is FLOAT32 else BLAS
+        rotation = self._rotation(space, group, k) if guesses and backend is BLAS else None
         if rotation is not None:
             space = RotatedSpace(space, rotation)
-            make = PrefixScanner
+            backend = Backend(PrefixScanner)
         return Sweep(
             space,
             self.queries[group],
             self.eligibility.subset(group),
             k,
-            make,
-            threads=1 if make is FaissScanner else self.threads,
+            backend.make,
+            threads=1 if backend.alone else self.threads,
             most=8 * k + 256 if capped else None,
             guesses=guesses and self.reader.is_whole,
         )
+
+    def _backend(self, space: Space, group: NDArray[np.int64], k: int) -> Backend:
+        """The kernel that was asked for, or the one that pays."""
+        if self.backend is None:
+            self.backend = INT8 if self._int8_pays(space, group, k) else BLAS
+        return self.backend
+
+    def _int8_pays(self, space: Space, group: NDArray[np.int64], k: int) -> bool:
+        rows, queries = self.dataset.corpus.rows, len(group)
+        if not may_pay(rows * queries, space.dimension):
+            return False
+        random = np.random.default_rng(0)
+        asked = np.sort(random.permutation(queries)[:PILOT_QUERIES])
+        # Rows that are not in memory are read in a row.
+        some = random.permutation(rows) if self.reader.is_whole else np.arange(rows)
+        found = self.reader.rows(np.sort(some[:PILOT_ROWS]))
+        count = -(-queries // BATCH_QUERIES)
+        cost = int8_cost(space, found, self.queries[group[asked]], k, (queries, rows), count)
+        if cost >= _INT8_PAYS:
+            return False
+        rotation = self._rotation(space, group, k)
+        return rotation is None or cost < _PREFIX_COST * (1 - rotation.lead / space.dimension)
 
     def _rotation(self, space: Space, group: NDArray[np.int64], k: int) -> Rotation | None:
         """A cheaper way to multiply, for many queries with all rows of a corpus in memory."""
