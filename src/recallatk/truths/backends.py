@@ -85,7 +85,7 @@ def may_pay(pairs: int, dimension: int) -> bool:
 
 
 def int8_cost(
-    space: Space, rows: NDArray[Any], queries: NDArray[Any], k: int, pairs: tuple[int, int], batches: int
+    space: Space, rows: NDArray[Any], queries: NDArray[Any], k: int, pairs: tuple[int, int]
 ) -> float:
     """What a scan in 8 bits takes of the time of one in float32, by a short pilot.
 
@@ -95,7 +95,6 @@ def int8_cost(
         queries: some queries.
         k: how many rows a query is to find.
         pairs: how many queries and rows there are to be scanned.
-        batches: how many batches of queries share the codes of a row.
     """
     pilot = _Pilot(space, rows, queries)
     if not pilot.is_safe:
@@ -103,10 +102,9 @@ def int8_cost(
     rank = min(len(rows), max(4, -(-_EARLY * k * len(rows) // pairs[1])))
     floors = pilot.floors(rank)
     first, again = pilot.seconds(Int8Scanner(space, len(queries)), floors)
-    # The same rows are turned into codes once for all batches.
-    return (again + max(0.0, first - again) / batches) / pilot.seconds(
-        BlasScanner(space, len(queries)), floors
-    )[1]
+    # Rows are turned into codes once for all queries.
+    in_8_bits = again + max(0.0, first - again) * len(queries) / pairs[0]
+    return in_8_bits / pilot.seconds(BlasScanner(space, len(queries)), floors)[1]
 
 
 class _Pilot:

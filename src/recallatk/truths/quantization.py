@@ -87,8 +87,10 @@ def _query_scales(
     numbers: NDArray[np.float64], weight: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The scale of each query, and its code for every part of an offset."""
-    sizes = np.maximum(numbers.max(axis=1), -numbers.min(axis=1))
-    integers = (sizes <= _LARGEST_CODE) & (numbers == np.rint(numbers)).all(axis=1)
+    low, high = numbers.min(axis=1), numbers.max(axis=1)
+    sizes = np.maximum(high, -low)
+    fits = (high <= _LARGEST_CODE) & (low >= -_LARGEST_CODE - 1)
+    integers = fits & (numbers == np.rint(numbers)).all(axis=1)
     scales = np.where(integers, 1.0, np.where(sizes > 0, sizes, 1.0) / _LARGEST_CODE)
     if not weight:
         return scales, np.zeros(len(sizes))
@@ -100,7 +102,7 @@ def offset_weight(space: Space, prepared: NDArray[Any]) -> float:
     """A weight of offsets that suits some queries; any positive one is right."""
     numbers = prepared[:, : space.dimension]
     size = float(np.median(np.abs(numbers).max(axis=1, initial=0.0)))
-    if size <= _LARGEST_CODE and _are_whole(numbers[0]):
+    if size <= _LARGEST_CODE + 1 and _are_whole(numbers[0]):
         # Whole numbers keep a scale of 1.
         return float(_LARGEST_CODE)
     return size if _SAFE[0] < size < _SAFE[1] else 1.0

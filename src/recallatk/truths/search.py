@@ -28,7 +28,7 @@ from recallatk.truths.decision import DecidedRows, Pairs, decide
 from recallatk.truths.memory_plan import MemoryPlan, batches, heavy_queries
 from recallatk.truths.rescoring import rescored
 from recallatk.truths.results import Results
-from recallatk.truths.scanner_blas import BATCH_QUERIES, PrefixScanner
+from recallatk.truths.scanner_blas import PrefixScanner
 from recallatk.truths.space import (
     FLOAT32,
     FLOAT64,
@@ -61,6 +61,7 @@ _INT8_PAYS = 0.9
 _PREFIX_COST = 1.2
 # The middle of the data is taken from its first rows; any point is right, only some are useless.
 _CENTRE_ROWS = 4096
+_UINT8_MIDDLE = 128
 
 
 class _Stage(NamedTuple):
@@ -190,8 +191,7 @@ class ExactSearch:
         # Rows that are not in memory are read in a row.
         some = random.permutation(rows) if self.reader.is_whole else np.arange(rows)
         found = self.reader.rows(np.sort(some[:PILOT_ROWS]))
-        count = -(-queries // BATCH_QUERIES)
-        cost = int8_cost(space, found, self.queries[group[asked]], k, (queries, rows), count)
+        cost = int8_cost(space, found, self.queries[group[asked]], k, (queries, rows))
         if cost >= _INT8_PAYS:
             return False
         rotation = self._rotation(space, group, k)
@@ -212,6 +212,11 @@ class ExactSearch:
         """A point amid the corpus, where one is of use."""
         if self.metric is not Metric.L2:
             return None
+        dtype = self.dataset.corpus.vectors.dtype
+        if dtype == self.queries.dtype and dtype.kind in "iu":
+            # Whole numbers of 8 bits and a sign are what the 8-bit scan multiplies without a residual.
+            middle = np.float32(_UINT8_MIDDLE)
+            return np.full(self.queries.shape[1], middle) if dtype == np.uint8 else None
         rows = min(_CENTRE_ROWS, self.dataset.corpus.rows)
         return centre_of(self.reader.rows(np.arange(rows)))
 
