@@ -14,7 +14,7 @@ from examples import examples
 from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.core.truth import Decision
 from recallatk.filters import Equals, Range
-from recallatk.truths import ground_truth, scanner_faiss
+from recallatk.truths import ground_truth, scanner_faiss, scanner_int8
 
 METRICS = ("cosine", "ip", "l2")
 DTYPES = ("float16", "float32", "float64", "int8", "uint8")
