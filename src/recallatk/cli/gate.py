@@ -67,11 +67,13 @@ CostGoals = Annotated[
 ]
 TruthPath = Annotated[
     str | None,
-    typer.Option("--truth", help="Ground truth of answer files; source of a collection's: exact or stream."),
+    typer.Option("--truth", help="Ground truth of answers; of a collection: exact or stream."),
 ]
 At = Annotated[
     str | None,
-    typer.Option(help="Cutoffs k of answers. Default: those of 1,10,100 that any of them reaches."),
+    typer.Option(
+        help="Cutoffs k of answers, or one of a collection. Default: those of 1,10,100 that are reached."
+    ),
 ]
 Undecided = Annotated[
     WhenUndecided,
