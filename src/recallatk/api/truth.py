@@ -37,6 +37,9 @@ def ground_truth(
     threads: int | None = None,
     backend: str = "blas",
     progress: Callable[[int, int], None] | None = None,
+    on: str | None = None,
+    address: str | None = None,
+    checkpoints: PathLike | None = None,
 ) -> Truth:
     """Exact ground truth: the best `depth` eligible rows of every query, with scores, ties and proof.
 
@@ -56,9 +59,15 @@ def ground_truth(
         threads: number of threads; all cores by default.
         backend: compute backend, `blas` (NumPy's) or `faiss`.
         progress: called with the number of pairs of query and row done, and their total.
+        on: `ray` computes on Ray, with the same result. `memory` is then the budget of each task.
+        address: the Ray cluster: `auto`, `ray://HOST:PORT` or `HOST:PORT`. By default Ray is started on this
+            machine and stopped afterwards.
+        checkpoints: folder or URL for finished tasks, which all nodes reach; by default in the store.
     """
+    cluster = truths.on_cluster(on, address, checkpoints)
     data = open_dataset(dataset, queries, metric=metric, where=where)
     options: dict[str, Any] = {"depth": depth, "memory": memory, "threads": threads, "backend": backend}
+    options["on"] = cluster
     if store is False or since is not None:
         return truths.ground_truth(data, since=since, progress=progress, **options)
     try:

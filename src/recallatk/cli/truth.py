@@ -89,6 +89,15 @@ def compute(
     model: ModelName = None,
     query_model: QueryModel = None,
     model_column: ModelColumn = None,
+    on: Annotated[str | None, typer.Option(help="Compute on ray; --memory is then per task.")] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster: auto, ray://HOST:PORT or HOST:PORT. Default: Ray on this machine."),
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(help="Folder or URL that all nodes reach, for finished tasks. Default: in the store."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -101,9 +110,10 @@ def compute(
     """
     from recallatk.datasets import open_dataset
     from recallatk.files import require_writable
-    from recallatk.truths import obtain_truth, save_truth
+    from recallatk.truths import obtain_truth, on_cluster, save_truth
 
     set_quiet(quiet)
+    cluster = on_cluster(on, address, checkpoints)
     if out is not None:
         require_writable(out)
     dataset = open_dataset(
@@ -117,7 +127,7 @@ def compute(
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = obtain_truth(
             dataset, depth=depth, store=store, memory=memory, threads=threads, backend=backend,
-            progress=step,
+            progress=step, on=cluster,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     if out is not None:

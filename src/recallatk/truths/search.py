@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from threadpoolctl import ThreadpoolController
 
+    from recallatk.filters.eligibility import Eligibility
     from recallatk.truths.checkpoint import Checkpoint
     from recallatk.truths.scanner import Scanner
 
@@ -69,6 +70,11 @@ class _Stage(NamedTuple):
 _STAGES = (_Stage(FLOAT32, True, True), _Stage(FLOAT32, True), _Stage(FLOAT64, True), _Stage(FLOAT64, False))
 
 
+def is_float64(stage: int) -> bool:
+    """Whether a stage scans in float64."""
+    return _STAGES[stage].precision is FLOAT64
+
+
 class ExactSearch:
     """One computation of truth, which can be put down and taken up again between two blocks."""
 
@@ -82,16 +88,22 @@ class ExactSearch:
         backend: str,
         progress: Progress | None = None,
         checkpoint: Checkpoint | None = None,
+        eligibility: Eligibility | None = None,
+        first_row: int = 0,
     ) -> None:
         self.dataset, self.depth, self.plan = dataset, depth, plan
         self.threads, self.backend = plan.threads or threads, backend
         self.progress, self.checkpoint = progress, checkpoint
         self.metric = dataset.metric
-        self.eligibility = dataset.eligibility
+        self.eligibility = dataset.eligibility if eligibility is None else eligibility
         self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
         require_range(self.queries, self.metric, dataset.queries.name)
         self.reader = Reader(
-            dataset.corpus, dataset.metric, plan.block_rows, smallest_query=smallest_size(self.queries)
+            dataset.corpus,
+            dataset.metric,
+            plan.block_rows,
+            smallest_query=smallest_size(self.queries),
+            first_row=first_row,
         )
         self.results = Results(dataset.queries.rows, depth)
         self.asked = np.empty(0, np.int64)
@@ -163,8 +175,13 @@ class ExactSearch:
             partial(make, space.width, precision.dtype),
             threads=1 if make is FaissScanner else self.threads,
             most=8 * k + 256 if capped else None,
+            floors=self._floors(space, group),
             guesses=guesses and self.reader.is_whole,
         )
+
+    def _floors(self, space: Space, group: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Scan scores that enough rows are known to reach before the sweep; None where nothing is known."""
+        return None
 
     def _rotation(self, space: Space, group: NDArray[np.int64], k: int) -> Rotation | None:
         """A cheaper way to multiply, for many queries with all rows of a corpus in memory."""
