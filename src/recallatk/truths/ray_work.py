@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from recallatk.truths.search import Progress
 
 # Nobody has asked a cluster yet how many workers it has when its work is cut.
-_WORKERS_ELSEWHERE = 16
+_WORKERS_ELSEWHERE = 64
 _FOLDER = "shards"
 
 

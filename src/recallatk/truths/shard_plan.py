@@ -19,7 +19,7 @@ USUAL_TASK = 1 << 30
 _RESULT_BYTES = 64 << 20
 _CANDIDATE_BYTES = 28
 # A task should be worth more than starting it, and a lost one should cost little.
-_FEWEST_OPERATIONS, _USUAL_OPERATIONS = 2e10, 2e12
+_FEWEST_OPERATIONS, _USUAL_OPERATIONS = 2e11, 2e12
 _TASKS_PER_WORKER = 4
 # What a Ray worker takes before it has data.
 PROCESS_BYTES = 200 << 20
