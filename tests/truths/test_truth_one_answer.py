@@ -112,6 +112,7 @@ def bits(truth):
         "next_rows": proof.next_rows,
         "next_scores": proof.next_scores,
         "bounds": proof.bounds,
+        "decided": proof.decided,
     }
     said = {name: (part.dtype.name, part.shape, part.tobytes()) for name, part in parts.items()}
     return {**said, "fingerprints": dict(truth.fingerprints)}

@@ -6,13 +6,12 @@ import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from recallatk.core import Dataset, Metric
-from recallatk.core.truth import Decision
 from recallatk.pair_scores import require_range, smallest_size
 from recallatk.truths.corpus_reader import Reader
 from recallatk.truths.decision import DecidedRows, Pairs, decide
@@ -43,11 +42,11 @@ if TYPE_CHECKING:
 
     from recallatk.filters.eligibility import Eligibility
     from recallatk.truths.checkpoint import Checkpoint
-    from recallatk.truths.scanner import Scanner
+    from recallatk.truths.scanner import MakeScanner
 
     Progress = Callable[[int, int], None]
 
-BACKENDS: dict[str, Callable[[int, np.dtype[Any], int], Scanner]] = {
+BACKENDS: dict[str, MakeScanner] = {
     "blas": BlasScanner,
     "faiss": FaissScanner,
 }
@@ -166,13 +165,13 @@ class ExactSearch:
         rotation = self._rotation(space, group, k) if guesses and make is BlasScanner else None
         if rotation is not None:
             space = RotatedSpace(space, rotation)
-            make = partial(PrefixScanner, rotation.lead)
+            make = PrefixScanner
         return Sweep(
             space,
             self.queries[group],
             self.eligibility.subset(group),
             k,
-            partial(make, space.width, precision.dtype),
+            make,
             threads=1 if make is FaissScanner else self.threads,
             most=8 * k + 256 if capped else None,
             floors=self._floors(space, group),
@@ -211,7 +210,7 @@ class ExactSearch:
     def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
         proven = ~(candidates.abandoned | candidates.missed)
         if proven.any():
-            self._prove(stage, group, candidates, proven)
+            self._prove(group, candidates, proven)
         self._plan_again(1, group[candidates.missed])
         # Too many candidates with guesses are too many without.
         self._plan_again(max(stage, 1) + 1, group[candidates.abandoned])
@@ -224,11 +223,8 @@ class ExactSearch:
             step = heavy_queries(self.plan.group_queries, self.dataset.corpus.rows)
         self._plan_work(stage, [left[first : first + step] for first in range(0, len(left), step)])
 
-    def _prove(
-        self, stage: int, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]
-    ) -> None:
+    def _prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
-        decided = Decision.FLOAT32 if _STAGES[stage].precision is FLOAT32 else Decision.FLOAT64
 
         def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], DecidedRows]:
             vectors, mine = self.queries[group[part]], pairs.of(int(part[0]), int(part[-1]) + 1)
@@ -239,7 +235,7 @@ class ExactSearch:
         parts = np.array_split(np.arange(len(group)), min(len(group), self.threads if several else 1))
         with ThreadPoolExecutor(len(parts)) as pool:
             for part, verdict in pool.map(settle, parts) if several else map(settle, parts):
-                self.results.put(group[part], proven[part], verdict, decided)
+                self.results.put(group[part], proven[part], verdict)
 
     def scored(self, vectors: NDArray[Any], queries: NDArray[np.int64], rows: NDArray[np.int64]) -> Pairs:
         """Pairs of a query, by its place among `vectors`, and a row, with their float64 scores."""
