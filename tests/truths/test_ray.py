@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 
 import boto3
 import numpy as np
@@ -28,6 +26,7 @@ os.environ.update(
     RAY_USAGE_STATS_ENABLED="0",
     RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
     RAY_enable_metrics_collection="0",
+    RAY_DEDUP_LOGS_SKIP_REGEX=".*",
     AWS_ACCESS_KEY_ID="testing",
     AWS_SECRET_ACCESS_KEY="testing",
 )
@@ -41,7 +40,8 @@ def cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    nodes = Cluster(initialize_head=True, head_node_args=NODE)
+    config = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    nodes = Cluster(initialize_head=True, head_node_args=NODE | {"_system_config": config})
     nodes.second = nodes.add_node(**NODE)
     ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
     yield nodes
@@ -98,7 +98,9 @@ def test_shards_on_two_nodes_give_the_truth_of_one_machine(cluster, tmp_path, me
     np.save(tmp_path / "q.npy", corpus[:40])
     dataset = open_dataset(folder, tmp_path / "q.npy", metric=metric, where="n != 3")
     found = ground_truth(dataset, depth=20, on="ray", store=tmp_path / "store", memory=MEMORY)
-    assert contents(found) == contents(ground_truth(dataset, depth=20, store=False))
+    alone = ground_truth(dataset, depth=20, store=False)
+    assert contents(found) == contents(alone)
+    assert found.certificate.decided.tolist() == alone.certificate.decided.tolist()
     assert [each.name for each in (tmp_path / "store/truth").rglob("*.npz")] == []
 
 
@@ -116,7 +118,7 @@ def test_the_queries_may_come_in_several_groups(cluster, tmp_path, monkeypatch):
 def test_thresholds_are_passed_on_and_no_shard_is_in_the_object_store(cluster, large, expected):
     found, tally, _ = on_ray(large, 50)
     assert contents(found) == expected
-    assert len(tally.scans) == 8 and len(tally.merges) == 7
+    assert len(tally.scans) == 8 and tally.merges
     assert min(each.candidates for each in tally.scans) < 0.6 * max(each.candidates for each in tally.scans)
 
 
@@ -133,28 +135,24 @@ def scanning():
 
 
 def test_workers_and_a_node_killed_at_work_cost_only_their_tasks(cluster, large, expected, tmp_path):
-    second = cluster.second
     killed = []
 
-    def kill():
-        deadline = time.monotonic() + 60
-        while len(killed) < 2 and time.monotonic() < deadline:
+    def kill(done, total):
+        if not killed:
+            os.kill(cluster.second.all_processes["raylet"][0].process.pid, signal.SIGKILL)
+            killed.append("node")
+        else:
             for worker in scanning()[:1]:
                 worker.kill()
                 killed.append(worker.pid)
-            time.sleep(0.3)
-        os.kill(second.all_processes["raylet"][0].process.pid, signal.SIGKILL)
-        killed.append("node")
 
-    thread = threading.Thread(target=kill)
-    thread.start()
     try:
-        found, tally, _ = on_ray(large, 50, tmp_path)
+        found, tally, _ = on_ray(large, 50, tmp_path, progress=kill)
     finally:
-        thread.join()
-        cluster.remove_node(second)
+        cluster.remove_node(cluster.second)
         cluster.second = cluster.add_node(**NODE)
-    assert len(killed) == 3
+    assert len(killed) > 1
+    assert len(tally.scans) == 8
     assert contents(found) == expected
 
 
@@ -308,5 +306,5 @@ def test_a_worker_out_of_memory_is_an_error_that_says_so(cluster, tmp_path, monk
 
     np.save(tmp_path / "c.npy", np.ones((9, 4), np.float32))
     monkeypatch.setattr(ray_tasks, "scan", hungry)
-    with pytest.raises(UsageError, match=r"ran out of memory at rows 0 to .*Lower --memory"):
+    with pytest.raises(UsageError, match=r"ran out of memory at rows .* to .*Lower --memory"):
         ground_truth(tmp_path / "c.npy", tmp_path / "c.npy", metric="l2", on="ray", memory=MEMORY, store=False)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.core.truth import Decision
 from recallatk.truths.decision import Pairs, decide, grouped
 
 if TYPE_CHECKING:
@@ -28,32 +27,36 @@ _SPARSE_TABLE = 8
 
 @dataclass(frozen=True, eq=False)
 class ShardCandidates:
-    """Every row of some shards that may be among the best of its query; pairs are ordered by query."""
+    """Every row of some shards that may be among the best of its query, query after query."""
 
-    queries: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    """Where the rows of each query begin, and where the last ones end."""
     rows: NDArray[np.int64]
     """Row numbers in the whole corpus."""
     scores: NDArray[np.float64]
     tolerances: NDArray[np.float64]
     """How far each score can be from the real one."""
-    float64: NDArray[np.bool_]
-    """Per query, whether some shard needed a float64 scan."""
 
     @classmethod
-    def of(cls, pairs: Sequence[Pairs], float64: NDArray[np.bool_]) -> ShardCandidates:
-        """Candidates from pairs in any order."""
+    def of(cls, found: Sequence[Pairs], queries: int) -> ShardCandidates:
+        """Candidates of so many queries from pairs in any order."""
         none = Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0))
-        columns = zip(*(_columns(each) for each in (none, *pairs)), strict=True)
-        queries, *others = (np.concatenate(column) for column in columns)
-        order = grouped(queries, np.arange(len(queries)))
-        return cls(queries[order].astype(np.int32), *(part[order] for part in others), float64)
+        columns = zip(*(_columns(each) for each in (none, *found)), strict=True)
+        numbers, *others = (np.concatenate(column) for column in columns)
+        order = grouped(numbers, np.arange(len(numbers)))
+        counts = np.bincount(numbers, minlength=queries)
+        return cls(np.concatenate([[0], np.cumsum(counts)]), *(part[order] for part in others))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many rows each query has."""
+        return np.diff(self.offsets)
 
     def pairs(self) -> Pairs:
         """The same as pairs that can be decided."""
         # Arrays from shared memory are read-only, and deciding sorts in place.
-        return Pairs(
-            self.queries.astype(np.int64), self.rows.copy(), self.scores.copy(), self.tolerances.copy()
-        )
+        queries = np.repeat(np.arange(len(self.counts)), self.counts)
+        return Pairs(queries, self.rows.copy(), self.scores.copy(), self.tolerances.copy())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The same as named arrays."""
@@ -71,13 +74,14 @@ def _columns(pairs: Pairs) -> tuple[NDArray[Any], ...]:
 
 def merged(metric: Metric, parts: Sequence[ShardCandidates], k: int) -> ShardCandidates:
     """The candidates of several shards, without those that k others are surely better than."""
-    float64 = np.logical_or.reduce([part.float64 for part in parts])
-    together = ShardCandidates.of([part.pairs() for part in parts], float64)
+    queries = len(parts[0].counts)
+    together = ShardCandidates.of([part.pairs() for part in parts], queries)
     floors = known_floors(metric, together, k)
     _, high = _limits(metric, together)
-    kept = ~(high < floors[together.queries])
-    columns = (together.queries, together.rows, together.scores, together.tolerances)
-    return ShardCandidates(*(part[kept] for part in columns), float64)
+    kept = ~(high < np.repeat(floors, together.counts))
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    columns = (together.rows, together.scores, together.tolerances)
+    return ShardCandidates(ends[together.offsets], *(part[kept] for part in columns))
 
 
 def known_floors(metric: Metric, found: ShardCandidates, k: int) -> NDArray[np.float64]:
@@ -86,18 +90,18 @@ def known_floors(metric: Metric, found: ShardCandidates, k: int) -> NDArray[np.f
     For l2 it is the negative of a distance.
     """
     low, _ = _limits(metric, found)
-    counts = np.bincount(found.queries, minlength=len(found.float64))
+    counts, starts = found.counts, found.offsets[:-1]
     floors = np.full(len(counts), -np.inf)
     width = int(counts.max(initial=0))
     if width < k:
         return floors
-    starts = np.cumsum(counts) - counts
+    queries = np.repeat(np.arange(len(counts)), counts)
     if width * len(counts) <= _SPARSE_TABLE * len(low):
         table = np.full((len(counts), width), -np.inf)
-        table[found.queries, np.arange(len(low)) - np.repeat(starts, counts)] = low
+        table[queries, np.arange(len(low)) - np.repeat(starts, counts)] = low
         return np.asarray(np.partition(table, width - k, axis=1)[:, width - k])
     # A few queries with endless ties: a table would be mostly empty.
-    order = grouped(found.queries, np.argsort(-low))
+    order = grouped(queries, np.argsort(-low))
     enough = counts >= k
     floors[enough] = low[order][starts[enough] + k - 1]
     return floors
@@ -134,15 +138,14 @@ def certify(
             return reader.rows(rows)
 
     def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], DecidedRows]:
-        first, last = np.searchsorted(pairs.queries, [part[0], part[-1] + 1])
+        first, last = found.offsets[part[0]], found.offsets[part[-1] + 1]
         mine = Pairs(*(each[first:last] for each in _columns(pairs)))
         mine.queries -= part[0]
         depth = results.rows.shape[1]
         return part, decide(reader.metric, queries[which[part]], mine, depth, fetch)
 
-    decided = np.where(found.float64, int(Decision.FLOAT64), int(Decision.FLOAT32))
     parts = np.array_split(np.arange(len(which)), max(1, min(len(which), threads)))
     with ThreadPoolExecutor(len(parts)) as pool:
         for part, verdict in pool.map(settle, parts):
             every = np.ones(len(part), bool)
-            results.put(which[part], every, verdict, decided[part])
+            results.put(which[part], every, verdict)

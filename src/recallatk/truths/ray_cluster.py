@@ -27,6 +27,8 @@ _PRIVATE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_enable_metrics_collection": "0",
 }
+# Ray prints what becomes of its workers to standard output, where results belong; errors say it again.
+_SILENT = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".*", "RAY_DEDUP_LOGS": "1"}
 # Sockets lie below it, and their paths may have 107 characters.
 _LONGEST_TEMPORARY = 40
 _OBJECT_STORE = 512 << 20
@@ -71,7 +73,7 @@ def connected(cluster: RayCluster, threads: int, memory: int) -> Iterator[Connec
 
     A connection that exists already is used, and left open.
     """
-    with _environment(_PRIVATE if cluster.address is None else {}):
+    with _environment(_SILENT | (_PRIVATE if cluster.address is None else {})):
         ray = _imported()
         if ray.is_initialized():
             yield Connection(ray, _slots(ray, memory))

@@ -55,6 +55,8 @@ class RayWork:
         size = task_memory(memory)
         workers = threads if cluster.address is None else _WORKERS_ELSEWHERE
         cuts = shard_plan(dataset, depth, size, workers)
+        # Whatever is wrong with ids or filters shows here, too.
+        _ = dataset.eligibility, dataset.queries.ids, dataset.corpus.id_column and dataset.corpus.ids
         whole, prints = fingerprint_shards(dataset.corpus.vectors, cuts.shards)
         found = fingerprints(dataset, whole)
         return cls(dataset, depth, cuts, prints, found, cluster, size, threads, backend)

@@ -69,11 +69,6 @@ class _Stage(NamedTuple):
 _STAGES = (_Stage(FLOAT32, True, True), _Stage(FLOAT32, True), _Stage(FLOAT64, True), _Stage(FLOAT64, False))
 
 
-def is_float64(stage: int) -> bool:
-    """Whether a stage scans in float64."""
-    return _STAGES[stage].precision is FLOAT64
-
-
 class ExactSearch:
     """One computation of truth, which can be put down and taken up again between two blocks."""
 
@@ -184,14 +179,19 @@ class ExactSearch:
 
     def _rotation(self, space: Space, group: NDArray[np.int64], k: int) -> Rotation | None:
         """A cheaper way to multiply, for many queries with all rows of a corpus in memory."""
-        rows, queries = self.dataset.corpus.rows, len(group)
+        queries, rows = self._pairs(group)
         if not self.reader.is_whole or not is_worth_looking(space.dimension, queries, rows):
             return None
         if any(batch.members is not None for batch in batches(self.eligibility.subset(group))):
             return None
         random = np.random.default_rng(0)
-        some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in (rows, queries))
+        counts = (self.dataset.corpus.rows, len(group))
+        some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in counts)
         return find_rotation(space, self.reader.rows(some), self.queries[group[asked]], k, (queries, rows))
+
+    def _pairs(self, group: NDArray[np.int64]) -> tuple[int, int]:
+        """How many queries and rows a rotation has to pay for."""
+        return len(group), self.dataset.corpus.rows
 
     def centre(self) -> NDArray[np.float32] | None:
         """A point amid the corpus, where one is of use."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 USUAL_TASK = 1 << 30
 # The candidates of a task are at most about this large.
 _RESULT_BYTES = 64 << 20
-_CANDIDATE_BYTES = 28
+_CANDIDATE_BYTES = 24
 # A task should be worth more than starting it, and a lost one should cost little.
 _FEWEST_OPERATIONS, _USUAL_OPERATIONS = 2e11, 2e12
 _TASKS_PER_WORKER = 4
@@ -57,17 +57,24 @@ def task_memory(memory: int | str | None) -> int:
 
 def shard_plan(dataset: Dataset, depth: int, memory: int, workers: int) -> ShardPlan:
     """Shards that fit the memory of a task, several for each worker where that is worth it."""
-    rows, queries = dataset.corpus.rows, dataset.queries.rows
-    dimension = dataset.corpus.dimension
+    corpus, queries = dataset.corpus, dataset.queries.rows
+    shape = (corpus.rows, corpus.dimension)
+    shards, groups = tasks_for(shape, corpus.vectors.dtype.itemsize, queries, depth, memory, workers)
+    return ShardPlan(_cuts(corpus.rows, shards), _cuts(queries, groups))
+
+
+def tasks_for(
+    shape: tuple[int, int], itemsize: int, queries: int, depth: int, memory: int, workers: int
+) -> tuple[int, int]:
+    """How many shards and groups of queries, for a corpus that need not exist."""
+    rows, dimension = shape
     group = max(1, _RESULT_BYTES // (_CANDIDATE_BYTES * (depth + 1)))
     groups = -(-queries // group)
-    row_bytes = dimension * dataset.corpus.vectors.dtype.itemsize
-    least = -(-rows * row_bytes // (memory // 4))
-    operations = 2.0 * rows * queries * dimension
-    wanted = max(workers * _TASKS_PER_WORKER, int(operations / groups / _USUAL_OPERATIONS))
-    worth = max(1, int(operations / groups / _FEWEST_OPERATIONS))
-    shards = min(rows, max(least, min(wanted, worth)))
-    return ShardPlan(_cuts(rows, shards), _cuts(queries, groups))
+    least = -(-rows * dimension * itemsize // (memory // 4))
+    operations = 2.0 * rows * queries * dimension / groups
+    wanted = max(workers * _TASKS_PER_WORKER, int(operations / _USUAL_OPERATIONS))
+    worth = max(1, int(operations / _FEWEST_OPERATIONS))
+    return min(rows, max(least, min(wanted, worth))), groups
 
 
 def _cuts(count: int, parts: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from recallatk.filters.lookup import RowSet
 from recallatk.truths.candidates import ShardCandidates
 from recallatk.truths.decision import Pairs
 from recallatk.truths.memory_plan import plan
-from recallatk.truths.search import ExactSearch, is_float64
+from recallatk.truths.search import ExactSearch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,7 +92,7 @@ def scan_shard(
     dataset = Dataset(corpus, queries, work.metric)
     scan = _ShardScan(dataset, work, first_row, eligibility, floors)
     scan.run()
-    return ShardCandidates.of(scan.found, scan.float64)
+    return ShardCandidates.of(scan.found, len(work.queries))
 
 
 class _ShardScan(ExactSearch):
@@ -117,7 +117,6 @@ class _ShardScan(ExactSearch):
         )
         self.first_row, self.known = first_row, floors
         self.found: list[Pairs] = []
-        self.float64 = np.zeros(len(work.queries), bool)
 
     def _floors(self, space: Space, group: NDArray[np.int64]) -> NDArray[np.float64] | None:
         if self.known is None:
@@ -128,11 +127,8 @@ class _ShardScan(ExactSearch):
         scores = np.where(np.isneginf(reached), np.nan, better)
         return space.floors(self.queries[group], scores, np.zeros(len(group)))
 
-    def _prove(
-        self, stage: int, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]
-    ) -> None:
+    def _prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
         self.found.append(
             Pairs(group[pairs.queries], pairs.rows + self.first_row, pairs.scores, pairs.tolerances)
         )
-        self.float64[group[proven]] = is_float64(stage)
