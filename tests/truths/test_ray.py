@@ -210,7 +210,7 @@ def test_checkpoints_of_other_data_are_refused(cluster, large, tmp_path):
     with pytest.raises(RecallError, match="belong to a different computation"):
         on_ray(large, 3, tmp_path)
     plan.write_text("{")
-    with pytest.raises(RecallError, match="plan.json"):
+    with pytest.raises(RecallError, match=r"plan\.json"):
         on_ray(large, 3, tmp_path)
     plan.write_text(json.dumps(said))
     for number, file in enumerate(sorted(tmp_path.rglob("*.npz"))[:2]):
@@ -307,4 +307,6 @@ def test_a_worker_out_of_memory_is_an_error_that_says_so(cluster, tmp_path, monk
     np.save(tmp_path / "c.npy", np.ones((9, 4), np.float32))
     monkeypatch.setattr(ray_tasks, "scan", hungry)
     with pytest.raises(UsageError, match=r"ran out of memory at rows .* to .*Lower --memory"):
-        ground_truth(tmp_path / "c.npy", tmp_path / "c.npy", metric="l2", on="ray", memory=MEMORY, store=False)
+        ground_truth(
+            tmp_path / "c.npy", tmp_path / "c.npy", metric="l2", on="ray", memory=MEMORY, store=False
+        )

@@ -1,6 +1,7 @@
 """Shards scanned apart and merged in any order give the truth of the whole, bit for bit."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -109,7 +110,7 @@ def test_a_range_error_names_the_row_of_the_whole_corpus():
 def test_shard_fingerprints_are_those_of_the_slices(cuts):
     vectors = ArrayVectors(np.random.default_rng(0).random((1000, 2000), np.float32))
     edges = [0, *sorted(cuts), 1000]
-    shards = list(zip(edges, edges[1:], strict=False))
+    shards = list(itertools.pairwise(edges))
     whole, parts = fingerprint_shards(vectors, shards)
     assert whole == fingerprint_vectors(vectors)
     assert parts == [fingerprint_vectors(SlicedVectors(vectors, *each)) for each in shards]

@@ -71,10 +71,10 @@ class CheckedVectors(VectorsView):
 
 def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
     """The vectors of some records, refusing what cannot be compared under the metric."""
-    inner, reopen = records.vectors, None
-    if isinstance(inner, CheckedVectors):
-        inner, reopen = inner.vectors, inner.reopen
-    return CheckedVectors(inner, records.name, refuse_zero=metric is Metric.COSINE, reopen=reopen)
+    refuse_zero, found = metric is Metric.COSINE, records.vectors
+    if isinstance(found, CheckedVectors):
+        return CheckedVectors(found.vectors, records.name, refuse_zero, found.reopen)
+    return CheckedVectors(found, records.name, refuse_zero)
 
 
 def require_vectors(records: Records) -> None:

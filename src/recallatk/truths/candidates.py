@@ -80,8 +80,9 @@ def merged(metric: Metric, parts: Sequence[ShardCandidates], k: int) -> ShardCan
     _, high = _limits(metric, together)
     kept = ~(high < np.repeat(floors, together.counts))
     ends = np.concatenate([[0], np.cumsum(kept)])
-    columns = (together.rows, together.scores, together.tolerances)
-    return ShardCandidates(ends[together.offsets], *(part[kept] for part in columns))
+    return ShardCandidates(
+        ends[together.offsets], together.rows[kept], together.scores[kept], together.tolerances[kept]
+    )
 
 
 def known_floors(metric: Metric, found: ShardCandidates, k: int) -> NDArray[np.float64]:

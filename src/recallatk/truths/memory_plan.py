@@ -50,7 +50,12 @@ def plan(
     """Blocks of the corpus and groups of queries that stay within a budget."""
     corpus = dataset.corpus
     found = plan_for(
-        (corpus.rows, corpus.dimension), corpus.vectors.dtype.itemsize, dataset.queries.rows, depth, memory, threads
+        (corpus.rows, corpus.dimension),
+        corpus.vectors.dtype.itemsize,
+        dataset.queries.rows,
+        depth,
+        memory,
+        threads,
     )
     if block_bytes is None:
         return found

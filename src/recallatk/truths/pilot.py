@@ -103,9 +103,7 @@ def _part(dataset: Dataset, rows: NDArray[Any], queries: NDArray[Any]) -> Datase
 class _PilotSearch(ExactSearch):
     """A search on a part of the data that scans as the whole would be scanned."""
 
-    def __init__(
-        self, dataset: Dataset, depth: int, threads: int, backend: str, *, whole: Dataset
-    ) -> None:
+    def __init__(self, dataset: Dataset, depth: int, threads: int, backend: str, *, whole: Dataset) -> None:
         rows, queries = dataset.corpus.rows, dataset.queries.rows
         every = Eligibility((None,), np.zeros(queries, np.int64), None, rows)
         planned = MemoryPlan(rows, queries)

@@ -59,7 +59,7 @@ def on_cluster(on: str | None, address: str | None, checkpoints: PathLike | None
 
 
 @dataclass(frozen=True, eq=False)
-class Connection:
+class RayConnection:
     """A cluster that is ready."""
 
     ray: ModuleType
@@ -68,7 +68,7 @@ class Connection:
 
 
 @contextmanager
-def connected(cluster: RayCluster, threads: int, memory: int) -> Iterator[Connection]:
+def connected(cluster: RayCluster, threads: int, memory: int) -> Iterator[RayConnection]:
     """Connect to a cluster, or start one, with room for tasks of this much memory.
 
     A connection that exists already is used, and left open.
@@ -76,12 +76,12 @@ def connected(cluster: RayCluster, threads: int, memory: int) -> Iterator[Connec
     with _environment(_SILENT | (_PRIVATE if cluster.address is None else {})):
         ray = _imported()
         if ray.is_initialized():
-            yield Connection(ray, _slots(ray, memory))
+            yield RayConnection(ray, _slots(ray, memory))
             return
         with _temporary(cluster.address) as folder:
             try:
                 _connect(ray, cluster.address, threads, folder)
-                yield Connection(ray, _slots(ray, memory))
+                yield RayConnection(ray, _slots(ray, memory))
             finally:
                 ray.shutdown()
 
@@ -126,8 +126,8 @@ def _connect(ray: Any, address: str | None, threads: int, folder: str | None) ->
             ray.init(address=address, **quiet)
         except ImportError as problem:
             raise UsageError(
-                f"{address}: ray:// needs gRPC: pip install 'ray[client]'. Or submit the command as a job and "
-                "use --address auto"
+                f"{address}: ray:// needs gRPC: pip install 'ray[client]'. Or submit the command as a job "
+                "and use --address auto"
             ) from problem
         except Exception as problem:
             said = redact_text(" ".join(str(problem).split()))[:300]
@@ -145,7 +145,7 @@ def _connect(ray: Any, address: str | None, threads: int, folder: str | None) ->
 
 def _require_reachable(address: str) -> None:
     """Refuse an address at which nothing listens: Ray itself would wait for minutes."""
-    host, colon, port = address.removeprefix("ray://").partition(":")
+    host, _colon, port = address.removeprefix("ray://").partition(":")
     if address in ("auto", "local"):
         return
     port = port or (str(_CLIENT_PORT) if address.startswith("ray://") else "")
@@ -155,7 +155,8 @@ def _require_reachable(address: str) -> None:
         socket.create_connection((host, int(port)), _REACH_SECONDS).close()
     except (OSError, OverflowError) as problem:
         raise UsageError(
-            f"--address {address}: no Ray cluster can be reached there: {problem}. Start one: ray start --head"
+            f"--address {address}: no Ray cluster can be reached there: {problem}. Start one: "
+            "ray start --head"
         ) from problem
 
 
@@ -167,14 +168,14 @@ def _slots(ray: Any, memory: int) -> int:
         cpus = max((int(each.get("CPU", 0)) for each in nodes), default=0)
         largest = max((each.get("memory", 0) for each in nodes), default=0)
         raise UsageError(
-            f"no node of the cluster has room for a task with 1 CPU and {mebibytes(memory, 0)}. The largest of "
-            f"{counted(len(nodes), 'node', 'nodes')} has {counted(cpus, 'CPU', 'CPUs')} and "
+            f"no node of the cluster has room for a task with 1 CPU and {mebibytes(memory, 0)}. The largest "
+            f"of {counted(len(nodes), 'node', 'nodes')} has {counted(cpus, 'CPU', 'CPUs')} and "
             f"{mebibytes(largest, 0)}. Lower --memory, or add nodes"
         )
     return slots
 
 
-def require_ready(connection: Connection, reopen: Callable[[], Corpus], corpus: Corpus) -> None:
+def require_ready(connection: RayConnection, reopen: Callable[[], Corpus], corpus: Corpus) -> None:
     """Refuse nodes with another version of this tool or of Python, and nodes that cannot read the corpus."""
     own = (__version__, _python())
 
@@ -182,10 +183,13 @@ def require_ready(connection: Connection, reopen: Callable[[], Corpus], corpus: 
     def versions() -> tuple[str | None, str]:
         import platform
 
+        found: str | None = None
         try:
-            from recallatk.version import __version__ as found
+            import recallatk.version
+
+            found = recallatk.version.__version__
         except ImportError:
-            found = None
+            pass
         return found, platform.python_version().rpartition(".")[0]
 
     for node, found in _on_every_node(connection, versions).items():
@@ -199,10 +203,10 @@ def require_ready(connection: Connection, reopen: Callable[[], Corpus], corpus: 
             )
     expected = (corpus.vectors.shape, corpus.vectors.dtype.name)
     for node, seen in _on_every_node(connection, opened_shape, reopen).items():
-        if isinstance(seen, Exception) or isinstance(seen, str):
+        if isinstance(seen, (Exception, str)):
             raise UsageError(
-                f"node {node} cannot read the corpus: {_said(seen)}. Put it where every node reads it, such as "
-                "s3:// or a shared disk"
+                f"node {node} cannot read the corpus: {_said(seen)}. Put it where every node reads it, such "
+                "as s3:// or a shared disk"
             )
         if seen != expected:
             (rows, dimension), kind = seen
@@ -229,7 +233,9 @@ def _python() -> str:
     return platform.python_version().rpartition(".")[0]
 
 
-def _on_every_node(connection: Connection, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+def _on_every_node(
+    connection: RayConnection, function: Callable[..., Any], *arguments: Any
+) -> dict[str, Any]:
     """What a function returns on each node, or its exception."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -15,8 +15,8 @@ from recallatk.pair_scores import require_range, smallest_size
 from recallatk.truths import ray_tasks
 from recallatk.truths.candidates import certify
 from recallatk.truths.corpus_reader import Reader
-from recallatk.truths.ray_cluster import Connection, RayCluster, connected, require_ready
-from recallatk.truths.ray_tasks import Finished, Shard
+from recallatk.truths.ray_cluster import RayCluster, RayConnection, connected, require_ready
+from recallatk.truths.ray_tasks import ShardTask, TaskReport
 from recallatk.truths.results import Results
 from recallatk.truths.shard_scan import ShardWork, sliced
 from recallatk.units import mebibytes
@@ -40,7 +40,7 @@ _FAN_IN = 2
 
 
 @dataclass(eq=False)
-class _Task:
+class _RayTask:
     """A task under way."""
 
     group: int
@@ -55,7 +55,7 @@ class _Task:
 
 
 @dataclass(eq=False)
-class _Group:
+class _QueryGroup:
     """What is known of one group of queries."""
 
     which: NDArray[np.int64]
@@ -71,11 +71,11 @@ class _Group:
 
 
 @dataclass(eq=False)
-class Tally:
+class TaskTally:
     """What the tasks of a computation took."""
 
-    scans: list[Finished] = field(default_factory=list)
-    merges: list[Finished] = field(default_factory=list)
+    scans: list[TaskReport] = field(default_factory=list)
+    merges: list[TaskReport] = field(default_factory=list)
     doubled: int = 0
     """Stragglers that were started a second time."""
 
@@ -104,9 +104,9 @@ class RaySearch:
         self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
         require_range(self.queries, dataset.metric, dataset.queries.name)
         self.results = Results(dataset.queries.rows, depth)
-        self.tally = Tally()
+        self.tally = TaskTally()
         self.waiting: deque[tuple[int, int]] = deque()
-        self.running: dict[Any, _Task] = {}
+        self.running: dict[Any, _RayTask] = {}
         self.done: set[tuple[int, int]] = set()
         self.done_pairs = 0
         self.ray: Any = None
@@ -128,7 +128,7 @@ class RaySearch:
         if self.checkpoints is not None:
             self.checkpoints.clear()
 
-    def _compute(self, connection: Connection) -> None:
+    def _compute(self, connection: RayConnection) -> None:
         ray = self.ray = connection.ray
         self.scan = ray.remote(ray_tasks.scan).options(**ray_tasks.scan_options(self.memory))
         self.merge = ray.remote(ray_tasks.merge).options(**ray_tasks.merge_options(self.memory))
@@ -147,12 +147,10 @@ class RaySearch:
                 self._double_stragglers()
         self._certify()
 
-    def _group(self, first: int, stop: int) -> _Group:
+    def _group(self, first: int, stop: int) -> _QueryGroup:
         which = np.arange(first, stop)
-        work = ShardWork(
-            self.queries[first:stop], self.dataset.metric, self.depth, self.backend, self.memory
-        )
-        return _Group(which, self.ray.put(work), np.full(len(which), -np.inf), len(self.cuts.shards))
+        work = ShardWork(self.queries[first:stop], self.dataset.metric, self.depth, self.backend, self.memory)
+        return _QueryGroup(which, self.ray.put(work), np.full(len(which), -np.inf), len(self.cuts.shards))
 
     def _eligibilities(self) -> dict[tuple[int, int], Any]:
         """References to which rows of a shard the queries of a group may return, where not all."""
@@ -168,14 +166,12 @@ class RaySearch:
 
     def _start(self, group: int, number: int) -> None:
         start, stop = self.cuts.shards[number]
-        shard = Shard(number, group, start, stop, self.reopen, self.prints[number], self.checkpoints)
+        shard = ShardTask(number, group, start, stop, self.reopen, self.prints[number], self.checkpoints)
         asked = self.groups[group]
-        result, report = self.scan.remote(
-            shard, asked.work, self.eligible.get((group, number)), asked.floors
-        )
-        self.running[report] = _Task(group, result, report, number)
+        result, report = self.scan.remote(shard, asked.work, self.eligible.get((group, number)), asked.floors)
+        self.running[report] = _RayTask(group, result, report, number)
 
-    def _finish(self, task: _Task) -> None:
+    def _finish(self, task: _RayTask) -> None:
         group = self.groups[task.group]
         finished = self._report(task)
         if isinstance(finished, RecallError):
@@ -192,11 +188,11 @@ class RaySearch:
         group.floors = np.maximum(group.floors, finished.floors)
         self._collect(task.group, task.result, task.level)
 
-    def _report(self, task: _Task) -> Finished | RecallError:
+    def _report(self, task: _RayTask) -> TaskReport | RecallError:
         errors = self.ray.exceptions
         where = "a merge" if task.shard is None else "rows {:,} to {:,}".format(*self.cuts.shards[task.shard])
         try:
-            found: Finished | RecallError = self.ray.get(task.report)
+            found: TaskReport | RecallError = self.ray.get(task.report)
         except errors.OutOfMemoryError as problem:
             raise self._out_of_memory(where) from problem
         except errors.RayTaskError as problem:
@@ -214,14 +210,14 @@ class RaySearch:
 
     def _out_of_memory(self, where: str) -> UsageError:
         return UsageError(
-            f"a worker ran out of memory at {where}; each task may use {mebibytes(self.memory, 0)} and asked Ray "
-            f"for as much. Lower --memory, or give the nodes more. {self._resumable()}"
+            f"a worker ran out of memory at {where}; each task may use {mebibytes(self.memory, 0)} and asked "
+            f"Ray for as much. Lower --memory, or give the nodes more. {self._resumable()}"
         )
 
     def _resumable(self) -> str:
-        return "" if self.checkpoints is None else "Finished shards are saved: the same command resumes"
+        return "" if self.checkpoints is None else "TaskReport shards are saved: the same command resumes"
 
-    def _count(self, task: _Task, finished: Finished) -> None:
+    def _count(self, task: _RayTask, finished: TaskReport) -> None:
         """Take in a finished shard, and stop the other attempt at it, if there is one."""
         group, number = task.group, task.shard
         self.done.add((group, number or 0))
@@ -251,7 +247,7 @@ class RaySearch:
         else:
             return
         merged, report = self.merge.remote(self.dataset.metric, self.depth + 1, *together)
-        self.running[report] = _Task(number, merged, report, level=level + 1)
+        self.running[report] = _RayTask(number, merged, report, level=level + 1)
         group.merges += 1
 
     def _double_stragglers(self) -> None:
@@ -283,7 +279,7 @@ def require_reopening(corpus: Corpus) -> Callable[[], Corpus]:
     reopen: Callable[[], Corpus] | None = getattr(corpus.vectors, "reopen", None)
     if reopen is None:
         raise UsageError(
-            f"{corpus.name}: workers cannot read a corpus in memory or a sample. Write it to a file that they "
-            "reach, such as Parquet or .npy, and pass its path"
+            f"{corpus.name}: workers cannot read a corpus in memory or a sample. Write it to a file that "
+            "they reach, such as Parquet or .npy, and pass its path"
         )
     return reopen

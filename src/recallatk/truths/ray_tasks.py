@@ -29,7 +29,7 @@ RETRIES = 10
 
 
 @dataclass(frozen=True)
-class Shard:
+class ShardTask:
     """One shard of the corpus for one group of queries."""
 
     number: int
@@ -43,12 +43,14 @@ class Shard:
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class TaskReport:
     """What the driver learns of a finished task; the candidates themselves stay where they are."""
 
     floors: NDArray[np.float64]
     candidates: int
     seconds: float
+    cpu_seconds: float
+    """Of the worker's own processor time."""
     reused: bool = False
     """Whether a checkpoint had the result."""
     peak_bytes: int = field(default=0)
@@ -56,10 +58,10 @@ class Finished:
 
 
 def scan(
-    shard: Shard, work: ShardWork, eligibility: Eligibility | None, floors: NDArray[np.float64]
-) -> tuple[ShardCandidates | None, Finished | RecallError]:
-    """The candidates of a shard, from a checkpoint where there is one; bad data are returned as their error."""
-    started = time.perf_counter()
+    shard: ShardTask, work: ShardWork, eligibility: Eligibility | None, floors: NDArray[np.float64]
+) -> tuple[ShardCandidates | None, TaskReport | RecallError]:
+    """The candidates of a shard, computed or from a checkpoint; bad data are returned as their error."""
+    started, cpu = time.perf_counter(), time.process_time()
     try:
         found = None if shard.checkpoints is None else shard.checkpoints.load(shard.group, shard.number)
         reused = found is not None
@@ -72,13 +74,13 @@ def scan(
             # A disk or a network may work at the next attempt, which Ray makes elsewhere.
             raise OSError(str(problem)) from None
         return None, problem
-    seconds = time.perf_counter() - started
     known = known_floors(work.metric, found, work.depth + 1)
-    return found, Finished(known, len(found.rows), seconds, reused, _peak_bytes())
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu
+    return found, TaskReport(known, len(found.rows), seconds, cpu_seconds, reused, _peak_bytes())
 
 
 def _scanned(
-    shard: Shard, work: ShardWork, eligibility: Eligibility | None, floors: NDArray[np.float64]
+    shard: ShardTask, work: ShardWork, eligibility: Eligibility | None, floors: NDArray[np.float64]
 ) -> ShardCandidates:
     corpus = _opened(shard.reopen)
     rows = SlicedVectors(corpus.vectors, shard.start, shard.stop)
@@ -88,7 +90,8 @@ def _scanned(
     if shard.fingerprint is not None and fingerprint_vectors(vectors) != shard.fingerprint:
         raise MismatchError(
             f"a worker reads other vectors than the driver in rows {shard.start:,} to {shard.stop:,} of "
-            f"{corpus.name}. The file was changed meanwhile, or another file has that path on the worker's node"
+            f"{corpus.name}. The file was changed meanwhile, or another file has that path on the "
+            "worker's node"
         )
     part = Corpus(corpus.name, vectors, corpus.columns)
     if eligibility is None:
@@ -109,12 +112,13 @@ def _opened(reopen: Callable[[], Corpus]) -> Corpus:
     return reopen()
 
 
-def merge(metric: Metric, k: int, *parts: ShardCandidates) -> tuple[ShardCandidates, Finished]:
+def merge(metric: Metric, k: int, *parts: ShardCandidates) -> tuple[ShardCandidates, TaskReport]:
     """The candidates of several shards in one."""
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     found = merged(metric, parts, k)
     floors = known_floors(metric, found, k)
-    return found, Finished(floors, len(found.rows), time.perf_counter() - started)
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu
+    return found, TaskReport(floors, len(found.rows), seconds, cpu_seconds)
 
 
 def scan_options(memory: int) -> dict[str, Any]:

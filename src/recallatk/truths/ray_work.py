@@ -64,9 +64,7 @@ class RayWork:
     @property
     def identity(self) -> Identity:
         """What decides the truth, bit for bit."""
-        return Identity(
-            self.fingerprints, self.dataset.metric, self.depth, self.dataset.corpus.sampled_from
-        )
+        return Identity(self.fingerprints, self.dataset.metric, self.depth, self.dataset.corpus.sampled_from)
 
     def search(self, progress: Progress | None, beside: Path | None = None) -> RaySearch:
         """The search; it resumes what its checkpoints hold.

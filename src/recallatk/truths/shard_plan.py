@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ USUAL_TASK = 1 << 30
 _RESULT_BYTES = 64 << 20
 _CANDIDATE_BYTES = 24
 # A task should be worth more than starting it, and a lost one should cost little.
-_FEWEST_OPERATIONS, _USUAL_OPERATIONS = 2e11, 2e12
+_FEWEST_OPERATIONS, _USUAL_OPERATIONS = 1e11, 2e12
 _TASKS_PER_WORKER = 4
 # What a Ray worker takes before it has data.
 PROCESS_BYTES = 200 << 20
@@ -51,7 +52,9 @@ def task_memory(memory: int | str | None) -> int:
     """The memory that each task may use, in bytes."""
     size = USUAL_TASK if memory is None else parse_size(memory)
     if size < SMALLEST:
-        raise UsageError(f"a memory budget of {size:,} bytes per task. Accepted: {SMALLEST >> 20} MiB or more")
+        raise UsageError(
+            f"a memory budget of {size:,} bytes per task. Accepted: {SMALLEST >> 20} MiB or more"
+        )
     return size
 
 
@@ -73,7 +76,7 @@ def tasks_for(
     least = -(-rows * dimension * itemsize // (memory // 4))
     operations = 2.0 * rows * queries * dimension / groups
     wanted = max(workers * _TASKS_PER_WORKER, int(operations / _USUAL_OPERATIONS))
-    worth = max(1, int(operations / _FEWEST_OPERATIONS))
+    worth = max(1, math.ceil(operations / _FEWEST_OPERATIONS))
     return min(rows, max(least, min(wanted, worth))), groups
 
 
