@@ -141,8 +141,8 @@ def split(folder: Path, chosen: argparse.Namespace) -> None:
         stop(cluster)
         scanned, merging = total(tally.scans), total(tally.merges)
         print(
-            f"{workers} workers: {scanned / workers:6.2f} CPU s of scanning each, merging {merging:5.2f} CPU s,"
-            f" {merging / (scanned + merging):.1%} of all; {seconds:.2f} s in all"
+            f"{workers} workers: {scanned / workers:6.2f} CPU s of scanning each, merging "
+            f"{merging:5.2f} CPU s, {merging / (scanned + merging):.1%} of all; {seconds:.2f} s in all"
         )
 
 

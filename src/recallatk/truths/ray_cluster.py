@@ -130,8 +130,10 @@ def _connect(ray: Any, address: str | None, threads: int, folder: str | None) ->
                 "and use --address auto"
             ) from problem
         except Exception as problem:
-            said = redact_text(" ".join(str(problem).split()))[:300]
-            raise UsageError(f"{without_secrets(address)}: cannot connect to Ray: {said}") from problem
+            raise UsageError(
+                f"{without_secrets(address)}: cannot connect to Ray: {_said(problem)}. A cluster with token "
+                "authentication needs RAY_AUTH_MODE=token here"
+            ) from problem
         return
     ray.init(
         num_cpus=threads,
