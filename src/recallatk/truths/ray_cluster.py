@@ -32,6 +32,7 @@ _SILENT = {"RAY_DEDUP_LOGS_SKIP_REGEX": ".*", "RAY_DEDUP_LOGS": "1"}
 # Sockets lie below it, and their paths may have 107 characters.
 _LONGEST_TEMPORARY = 40
 _OBJECT_STORE = 512 << 20
+_OOM_RETRIES = 3
 _REACH_SECONDS = 5
 _ANSWER_SECONDS = 120
 _CLIENT_PORT = 10001
@@ -140,6 +141,8 @@ def _connect(ray: Any, address: str | None, threads: int, folder: str | None) ->
         include_dashboard=False,
         object_store_memory=_OBJECT_STORE,
         _node_ip_address="127.0.0.1",
+        # Without a limit, a task that memory has no room for would be killed and tried for ever.
+        _system_config={"task_oom_retries": _OOM_RETRIES},
         _temp_dir=folder,
         **quiet,
     )
@@ -259,4 +262,6 @@ def _on_every_node(
 
 
 def _said(problem: Exception | str) -> str:
-    return redact_text(" ".join(str(problem).split()))[-300:].rstrip(".")
+    # An error of a task has the traceback in its text; the others begin with what matters.
+    cause = getattr(problem, "cause", None) or problem
+    return redact_text(" ".join(str(cause).split()))[:300].rstrip(".")

@@ -139,8 +139,13 @@ def merge_options(memory: int) -> dict[str, Any]:
 
 
 def _peak_bytes() -> int:
-    import resource
     import sys
+
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
