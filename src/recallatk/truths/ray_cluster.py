@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -81,10 +83,26 @@ def connected(cluster: RayCluster, threads: int, memory: int) -> Iterator[RayCon
             return
         with _temporary(cluster.address) as folder:
             try:
-                _connect(ray, cluster.address, threads, folder)
+                with _own_signals():
+                    _connect(ray, cluster.address, threads, folder)
                 yield RayConnection(ray, _slots(ray, memory))
             finally:
                 ray.shutdown()
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the handlers of this process: Ray's would abort it where it is asked to end."""
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in before.items():
+                if handler is not None:
+                    signal.signal(number, handler)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # Rows in doubt are few and far apart: what is read around each should be little.
 _FETCH_BYTES = 1 << 20
 # How often the driver looks for stragglers, and what makes one: so many times the usual duration.
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS, _POLL_SECONDS = 1.0, 0.02
 _STRAGGLER_SECONDS, _STRAGGLER_RATIO = 20.0, 3.0
 _FAN_IN = 2
 
@@ -140,12 +140,21 @@ class RaySearch:
         while self.waiting or self.running:
             while self.waiting and len(self.running) < connection.slots:
                 self._start(*self.waiting.popleft())
-            ready, _ = ray.wait(list(self.running), num_returns=1, timeout=_LOOK_SECONDS)
-            for report in ready:
+            for report in self._ready():
                 self._finish(self.running.pop(report))
             if not self.waiting:
                 self._double_stragglers()
         self._certify()
+
+    def _ready(self) -> list[Any]:
+        """Reports of tasks that ended; none if a while passes without."""
+        for _ in range(max(1, int(_LOOK_SECONDS / _POLL_SECONDS))):
+            ready, _ = self.ray.wait(list(self.running), num_returns=1, timeout=0)
+            if ready:
+                return list(ready)
+            # Not inside Ray, which would turn any signal into exit code 1.
+            time.sleep(_POLL_SECONDS)
+        return []
 
     def _group(self, first: int, stop: int) -> _QueryGroup:
         which = np.arange(first, stop)
