@@ -21,8 +21,8 @@ import random
 import signal
 import statistics
 import tempfile
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from recallatk import open_dataset, plan_truth, save_truth
-from recallatk.truths import ground_truth
+from recallatk.truths import ground_truth, shard_plan
 from recallatk.truths.ray_cluster import RayCluster
 from recallatk.truths.ray_work import RayWork
 
@@ -163,17 +163,18 @@ def memory(folder: Path, chosen: argparse.Namespace) -> None:
 def kills(folder: Path, chosen: argparse.Namespace) -> None:
     dataset = generated(folder, chosen.rows, chosen.queries, chosen.dimension)
     expected = ground_truth(dataset, depth=DEPTH, threads=CORES)
+    # Small tasks, so that there are enough to kill.
+    shard_plan._FEWEST_OPERATIONS = 1e9
     killed: list[str] = []
     chance = random.Random(0)
     rounds = 0
     cluster = nodes(1, 1)
     while len(killed) < chosen.kills:
-        over = threading.Event()
-        killer = threading.Thread(target=kill, args=(cluster, chosen.kills, killed, over, chance))
-        killer.start()
-        truth, tally, _ = on_ray(dataset, 4, folder=str(folder / f"done-{rounds}"))
-        over.set()
-        killer.join()
+        # Nodes are added by the main thread, because Ray sets signal handlers with each.
+        with ThreadPoolExecutor(1) as beside:
+            coming = beside.submit(on_ray, dataset, 4, None, str(folder / f"done-{rounds}"))
+            kill(cluster, chosen.kills, killed, coming, chance)
+            truth, tally, _ = coming.result()
         rounds += 1
         said = same(expected, truth, folder)
         reused = sum(each.reused for each in tally.scans)
@@ -187,8 +188,8 @@ def kills(folder: Path, chosen: argparse.Namespace) -> None:
     )
 
 
-def kill(cluster: Cluster, most: int, killed: list[str], over: Any, chance: random.Random) -> None:
-    while len(killed) < most and not over.wait(chance.uniform(0.2, 2.0)):
+def kill(cluster: Cluster, most: int, killed: list[str], coming: Any, chance: random.Random) -> None:
+    while len(killed) < most and not wait([coming], chance.uniform(0.2, 2.0)).done:
         if chance.random() < 0.2:
             node, options = cluster.others.pop()
             os.kill(node.all_processes["raylet"][0].process.pid, signal.SIGKILL)
