@@ -16,7 +16,16 @@ from recallatk.version import __version__ as __version__
 _ROOMS = {
     "adapters": ("Engine",),
     "analysis": ("Assessment", "SequentialTest", "StagedAssessment", "parse_measure", "queries_to_tell"),
-    "api": ("assess", "assess_stages", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
+    "api": (
+        "assess",
+        "assess_stages",
+        "compare",
+        "ground_truth",
+        "load_truth",
+        "plan_truth",
+        "score",
+        "verify_truth",
+    ),
     "analysis.trend": ("Trend",),
     "bench": ("Limits", "explain", "measure", "read_settings", "run"),
     "capture": ("tap",),

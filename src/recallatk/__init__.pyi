@@ -12,6 +12,7 @@ from recallatk.api import assess_stages as assess_stages
 from recallatk.api import compare as compare
 from recallatk.api import ground_truth as ground_truth
 from recallatk.api import load_truth as load_truth
+from recallatk.api import plan_truth as plan_truth
 from recallatk.api import score as score
 from recallatk.api import verify_truth as verify_truth
 from recallatk.bench import Limits as Limits
