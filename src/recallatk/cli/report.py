@@ -71,9 +71,12 @@ def report(
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.files import require_writable, write_text
     from recallatk.linter import audit_run
+    from recallatk.reporting.charts.theme import image_library
     from recallatk.reporting.html.page import render_html
     from recallatk.reporting.run_report import RunReport
 
+    if png is not None or svg is not None:
+        image_library()  # before the report is made
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
