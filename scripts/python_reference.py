@@ -18,8 +18,8 @@ INTRODUCTION = """# Python
 
 Generated from the docstrings by `make docs`; do not edit.
 
-`import recallatk` costs nothing: each name is imported when it is first used. What a command does, the function of
-the same name does too. Names that are not on this page may change in any version.
+`import recallatk` costs nothing: each name is imported when it is first used. What a command does, the
+function of the same name does too. Names that are not on this page may change in any version.
 """
 # What a reader looks for, in the order in which she needs it.
 GROUPS = {
