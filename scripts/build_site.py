@@ -54,6 +54,7 @@ SETTINGS = {
     # JSON with … in it is JSON to readers.
     "suppress_warnings": ["misc.highlighting_failure"],
 }
+_PAGES = (".md", ".ipynb")
 _LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s#]+)?(#[^)\s]*)?(\))")
 _FENCE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -76,7 +77,7 @@ class Pages:
             if name == "index.md":
                 text += menus(text, partial(self._of, path, name))
             if name == "rules.md":
-                text += menu("", [each for each in self.names.values() if each.startswith("rules/")])
+                text += menu("", sorted(each for each in self.names.values() if each.startswith("rules/")))
             target = self.folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(self.linked(text, path, name), encoding="utf-8")
@@ -113,15 +114,15 @@ def menus(text: str, page: Callable[[str], str]) -> str:
     """A menu for each section of the first page, from the links in its list."""
     found = []
     for title, body in _SECTION.findall(text):
-        links = [link[2] for link in _LINK.finditer(body) if link[2] and not link[2].startswith("http")]
-        found.append(menu(title, list(dict.fromkeys(page(each) for each in links))))
+        links = [(link[1][1:-2], page(link[2])) for link in _LINK.finditer(body) if link[2].endswith(_PAGES)]
+        found.append(menu(title, [f"{said} <{name.removesuffix('.md')}>" for said, name in links]))
     return "".join(found)
 
 
 def menu(title: str, names: list[str]) -> str:
     """A menu that is shown at the side only."""
     caption = f":caption: {title}\n" if title else ""
-    listed = "\n".join(sorted(names) if not title else names)
+    listed = "\n".join(names)
     return f"\n```{{toctree}}\n:hidden:\n{caption}\n{listed}\n```\n"
 
 
