@@ -1,6 +1,6 @@
 """The workflows of GitHub: it can read them, and their steps do here what they should do there.
 
-Not run: `make check` and `make test`, which are what runs this; installations; publishing, but for its arguments.
+Not run: `make check` and `make test`, which run this; installations; and publishing but for its words.
 """
 
 import os

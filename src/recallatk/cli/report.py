@@ -40,8 +40,25 @@ Runs = Annotated[
     typer.Argument(metavar="RUN...", help="Run folders or their run.json, or the folder of a tuning."),
 ]
 Out = Annotated[Path | None, typer.Option(help="Output file. Default: report.html in the first folder.")]
-Png = Annotated[Path | None, typer.Option(help="Also write every chart as PNG to this folder.")]
-Svg = Annotated[Path | None, typer.Option(help="Also write every chart as SVG to this folder.")]
+
+
+def _with_images(folder: Path | None) -> Path | None:
+    """The folder of an option; a missing image library is an error before the report is made."""
+    if folder is not None:
+        from recallatk.reporting.charts.theme import image_library
+
+        image_library()
+    return folder
+
+
+Png = Annotated[
+    Path | None,
+    typer.Option(help="Also write every chart as PNG to this folder.", callback=_with_images),
+]
+Svg = Annotated[
+    Path | None,
+    typer.Option(help="Also write every chart as SVG to this folder.", callback=_with_images),
+]
 Markdown = Annotated[Path | None, typer.Option(help="Also write the report as Markdown to this file.")]
 
 
@@ -71,12 +88,9 @@ def report(
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
     from recallatk.files import require_writable, write_text
     from recallatk.linter import audit_run
-    from recallatk.reporting.charts.theme import image_library
     from recallatk.reporting.html.page import render_html
     from recallatk.reporting.run_report import RunReport
 
-    if png is not None or svg is not None:
-        image_library()  # before the report is made
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
