@@ -40,25 +40,8 @@ Runs = Annotated[
     typer.Argument(metavar="RUN...", help="Run folders or their run.json, or the folder of a tuning."),
 ]
 Out = Annotated[Path | None, typer.Option(help="Output file. Default: report.html in the first folder.")]
-
-
-def _with_images(folder: Path | None) -> Path | None:
-    """The folder of an option; a missing image library is an error before the report is made."""
-    if folder is not None:
-        from recallatk.reporting.charts.theme import image_library
-
-        image_library()
-    return folder
-
-
-Png = Annotated[
-    Path | None,
-    typer.Option(help="Also write every chart as PNG to this folder.", callback=_with_images),
-]
-Svg = Annotated[
-    Path | None,
-    typer.Option(help="Also write every chart as SVG to this folder.", callback=_with_images),
-]
+Png = Annotated[Path | None, typer.Option(help="Also write every chart as PNG to this folder.")]
+Svg = Annotated[Path | None, typer.Option(help="Also write every chart as SVG to this folder.")]
 Markdown = Annotated[Path | None, typer.Option(help="Also write the report as Markdown to this file.")]
 
 
@@ -91,14 +74,14 @@ def report(
     from recallatk.reporting.html.page import render_html
     from recallatk.reporting.run_report import RunReport
 
+    images = _image_folders(png, svg)
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
         _require_unweighted(tuning, weight)
-        _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
+        _report_tuning(tuning, out, images, markdown)
         return
-    opened = [open_run(each) for each in runs]
-    judged = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in opened]
+    judged = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in map(open_run, runs)]
     found = [(_weighted(run, folder, named, weight), folder) for run, folder in judged]
     first, folder = found[0]
     page = folder / FILE if out is None else out
@@ -119,7 +102,7 @@ def report(
     write_text(page, render_html(made.page))
     typer.echo(f"{page}: {len(first.measurements):,} trials, {page.stat().st_size / 1e6:.1f} MB")
     _note_omissions(made)
-    _pictures(made.charts, {"png": png, "svg": svg})
+    _pictures(made.charts, images)
     if markdown is not None:
         _write_markdown(made, markdown)
 
@@ -195,6 +178,15 @@ def _report_tuning(
         linted = "" if findings is None else f"\n{findings_to_markdown(findings)}"
         write_text(markdown, f"{tuned_to_markdown(tuned)}{linted}")
         typer.echo(str(markdown))
+
+
+def _image_folders(png: Path | None, svg: Path | None) -> dict[str, Path | None]:
+    """Folders by format; a missing image library is an error before the report is made."""
+    from recallatk.reporting.charts.theme import image_library
+
+    if png is not None or svg is not None:
+        image_library()
+    return {"png": png, "svg": svg}
 
 
 def _pictures(charts: Mapping[str, Chart], folders: dict[str, Path | None]) -> None:
