@@ -71,7 +71,12 @@ class Pages:
         self.names = {**docs, **guides, **notebooks}
 
     def write(self) -> None:
-        """Write every page, with its links."""
+        """Write every page, with its links; a page that the first page does not list is an error."""
+        index = self.root / "docs" / "index.md"
+        listed = {link[2] for link in _LINK.finditer(index.read_text(encoding="utf-8"))}
+        for path, name in self.names.items():
+            if path != index and not name.startswith("rules/") and _from(index, path) not in listed:
+                sys.exit(f"{path.relative_to(self.root)} is not listed in docs/index.md")
         for path, name in self.names.items():
             text = notebook_text(path) if path.suffix == ".ipynb" else path.read_text(encoding="utf-8")
             if name == "index.md":
@@ -108,6 +113,11 @@ class Pages:
             (self.folder / found).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, self.folder / found)
         return Path(os.path.relpath(found, Path(name).parent)).as_posix()
+
+
+def _from(page: Path, file: Path) -> str:
+    """A link from one file to another."""
+    return Path(os.path.relpath(file, page.parent)).as_posix()
 
 
 def menus(text: str, page: Callable[[str], str]) -> str:

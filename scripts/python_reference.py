@@ -72,9 +72,8 @@ def python_page() -> str:
     """The whole page; a public name without a group is an error."""
     grouped = [name for names in GROUPS.values() for name in names]
     if sorted([*grouped, "__version__"]) != sorted(recallatk.__all__):
-        sys.exit(
-            f"not in a group, or not public: {set(grouped) ^ (set(recallatk.__all__) - {'__version__'})}"
-        )
+        strange = set(grouped) ^ (set(recallatk.__all__) - {"__version__"})
+        sys.exit(f"{', '.join(sorted(strange))}: change GROUPS in scripts/python_reference.py")
     parts = [INTRODUCTION, contents()]
     for group, names in GROUPS.items():
         parts += [f"## {group}\n", *(entry(name, getattr(recallatk, name)) for name in names)]

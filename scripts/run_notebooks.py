@@ -24,7 +24,7 @@ def executed(path: Path, folder: Path) -> Any:
     """The notebook after running every cell in a folder; the first error is raised."""
     notebook = nbformat.read(path, as_version=4)
     client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}})
-    return client.execute(env={**os.environ, "COLUMNS": "100", "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
+    return client.execute(env={**os.environ, "COLUMNS": "88", "PYDEVD_DISABLE_FILE_VALIDATION": "1"})
 
 
 def stripped(notebook: Any) -> Any:

@@ -90,7 +90,7 @@ def test_two_pages_are_a_site(builder, small):
         ("first.md", "# First\n\n[out](../../../secret.md)\n", "links to ../../../secret.md"),
         ("index.md", "# Some tool\n\n[part](#nowhere)\n\n## Start\n\n- [First](first.md)\n", ""),
         ("index.md", "# Some tool\n\n## Start\n\n- [First](first.md#part-three)\n", ""),
-        ("second.md", "# Second\n\nNobody lists it.\n", ""),
+        ("second.md", "# Second\n\nNobody lists it.\n", "docs/second.md is not listed in docs/index.md"),
         ("first.md", "# First\n\n#### Four\n", ""),
     ],
     ids=["no-file", "outside", "no-heading", "no-heading-there", "not-listed", "jump"],
