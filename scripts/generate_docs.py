@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, docs/rules.md and a page for each rule; with --check, fails when one is stale."""
+"""Writes the parts of docs/ that the code determines; with --check, fails when one is stale."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from python_reference import python_page
 
 from recallatk.cli import app
 from recallatk.linter import RULES
@@ -171,7 +172,7 @@ def file_name(rule: Rule) -> str:
 def every_page() -> dict[str, str]:
     """All that is generated, by its name under docs/."""
     rules = {f"rules/{file_name(each)}": rule_page(each) for each in RULES}
-    return {"cli.md": page(), "rules.md": rules_page(), **rules}
+    return {"cli.md": page(), "python.md": python_page(), "rules.md": rules_page(), **rules}
 
 
 def main() -> None:
