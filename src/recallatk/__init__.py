@@ -59,6 +59,7 @@ _ROOMS = {
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
     "probing": ("probe", "tune_effort", "watch"),
+    "publishing": ("publish",),
     "quality": ("Quality", "QualityJudge"),
     "regression": ("accept_baseline", "compare_results", "gate_results"),
     "reporting": (
