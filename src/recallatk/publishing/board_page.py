@@ -12,7 +12,6 @@ from recallatk.reporting.document import (
     Details,
     Document,
     Figure,
-    Heading,
     Items,
     Section,
     Sentences,
@@ -107,7 +106,7 @@ def _tables(contest: Contest, measure: str, pages: Mapping[str, str]) -> list[Bl
     for board in contest.boards:
         if board.measure == measure:
             title = level_title(board)
-            blocks += [Heading(title), board_table(board, title, pages)]
+            blocks.append(Details(title, [board_table(board, title, pages)], open=True))
     return blocks
 
 

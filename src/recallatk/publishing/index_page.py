@@ -72,6 +72,7 @@ def index_page(site: SiteContent) -> Document:
         [each for each in sections if not each.empty],
         [_about(site)],
         window_title=site.title,
+        brand="recallatk site",
     )
 
 
@@ -184,7 +185,11 @@ def _runs(site: SiteContent) -> list[Section]:
 
 def _run(run: PublishedRun, machines: MachineNames) -> list[str]:
     engines = dict.fromkeys(each.trial.engine for each in run.settings)
-    findings = [f"{count:,} {severity}" for severity, count in run.findings.items() if severity != "note"]
+    findings = [
+        counted(count, severity, f"{severity}s")
+        for severity, count in run.findings.items()
+        if severity != "note"
+    ]
     planned = "" if run.planned is None else f" of {run.planned:,}"
     return [
         cut(printable(run.name), LONGEST_NAME),

@@ -223,6 +223,8 @@ class Document:
     """Detail of each setting for the script of the page, by number."""
     chosen: int | None = None
     """The number of the setting that is shown first."""
+    brand: str = "recallatk report"
+    """What stands above the title of a page."""
     home: str = ""
     """Address of the first page of the site that a page belongs to; empty for a page of its own."""
 
