@@ -72,7 +72,10 @@ def measured(chosen, folder):
 
 def record(site):
     """What the docs show of the leaderboards: recall@10 under the first load, without fingerprints."""
-    boards = json.loads((site / "data" / "leaderboards.json").read_text())
+    boards, results = (
+        json.loads((site / "data" / name).read_text()) for name in ("leaderboards.json", "results.json")
+    )
+    loads = {each["run"]: each["environment"].get("load_average") for each in results["runs"]}
     tables = []
     for data in boards["data_sets"]:
         contest = data["contests"][0]
@@ -88,6 +91,7 @@ def record(site):
                     "queries": data["queries"],
                     "machine": contest["machine"],
                     "date": min(each["begun"] for each in board["standings"])[:10],
+                    "load_average": (loads[board["standings"][0]["run"]] or [None])[0],
                     "ranked_by": contest["ranked_by"],
                     "k": contest["k"],
                     "measure": board["measure"],

@@ -166,8 +166,8 @@ reason = "…"
 
 LEADERBOARD_INTRODUCTION = """# Leaderboard
 
-Generated from [leaderboard.json](leaderboard.json) by `make docs`; do not edit. `make leaderboard` measures it
-anew.
+Generated from [leaderboard.json](leaderboard.json) by `make docs`; do not edit. `make leaderboard` measures
+it anew.
 
 Engines that run inside a Python process, each at its cheapest measured setting whose recall surely reaches a
 level. One query at a time, one thread; builds have default parameters except where
@@ -185,10 +185,10 @@ def leaderboard_page() -> str:
     for each in record["tables"]:
         heading = f"{each['data']}: {each['queries']:,} queries, {each['metric']}, top {each['k']}"
         if heading != known:
-            version = record["recallatk"]
-            parts.append(
-                f"## {heading}\n\nMeasured on {each['date']} with recallatk {version} on {each['machine']}.\n"
-            )
+            version, load = record["recallatk"], each["load_average"]
+            busy = "" if load is None else f" The load average was {load:.1f} at the start."
+            said = f"Measured on {each['date']} with recallatk {version} on {each['machine']}.{busy}"
+            parts.append(f"## {heading}\n\n{said}\n")
         known = heading
         parts.append(f"### {each['measure']} ≥ {each['level']:g}\n\n{standings_table(each)}\n")
     return "\n".join(parts)

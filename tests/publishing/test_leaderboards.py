@@ -169,3 +169,10 @@ def test_levels_that_are_no_recalls_are_refused(levels):
     with pytest.raises(UsageError, match=r"such as 0\.95"):
         checked_levels(levels)
     assert checked_levels([0.99, 0.9, 0.9]) == (0.9, 0.99)
+
+
+def test_a_level_that_so_few_queries_cannot_show_is_said():
+    low, high = boards(run_of(measured(recall=0.99)), levels=(0.9, 0.99))
+    assert low.out_of_reach is None
+    # 100 answers that are all right: whoever is wrong once in 34 shows that in 5 % of samples.
+    assert 0.95 < high.out_of_reach < 0.99

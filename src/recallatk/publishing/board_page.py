@@ -106,8 +106,19 @@ def _tables(contest: Contest, measure: str, pages: Mapping[str, str]) -> list[Bl
     for board in contest.boards:
         if board.measure == measure:
             title = level_title(board)
-            blocks.append(Details(title, [board_table(board, title, pages)], open=True))
+            said = Sentences(_too_few(board), "note")
+            blocks.append(Details(title, [said, board_table(board, title, pages)], open=True))
     return blocks
+
+
+def _too_few(board: Leaderboard) -> list[str]:
+    """A sentence if the queries are too few to show that any recall reaches the level."""
+    best = board.out_of_reach
+    if best is None:
+        return []
+    return [
+        f"No recall can be shown to reach {board.level:g} by so few queries: the bound of 1 is {best:.3f}."
+    ]
 
 
 def level_title(board: Leaderboard) -> str:

@@ -14,7 +14,8 @@ from recallatk.analysis.leaderboard import RankedCost, in_rank_order, shared_ran
 from recallatk.core import Mode
 from recallatk.core.judgments import Outcome
 from recallatk.errors import UsageError
-from recallatk.goals.evaluation import decided
+from recallatk.goals.decisions import highest_bounds
+from recallatk.goals.evaluation import CONFIDENCE, decided
 from recallatk.goals.grammar import parse_goal
 from recallatk.reporting.labels import listed
 
@@ -121,6 +122,13 @@ class Leaderboard:
     level: float
     axis: CostAxis
     standings: tuple[Standing, ...]
+
+    @property
+    def out_of_reach(self) -> float | None:
+        """The bound that a perfect recall would have, if that is below the level; else None."""
+        scored = [each.contender.first.means[self.measure].n for each in self.standings]
+        best = highest_bounds([max(scored, default=1)], 1 - CONFIDENCE)[0]
+        return best if best < self.level else None
 
     @property
     def ranked(self) -> tuple[Standing, ...]:
