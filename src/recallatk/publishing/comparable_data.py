@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from recallatk.publishing.leaderboards import ComparedData
-    from recallatk.publishing.published_run import PublishedRun, Question
+    from recallatk.publishing.published_run import MeasuredQuestion, PublishedRun
 
 _SHORT = 8
 _NO_FINGERPRINTS = "does not record the fingerprints of its data and truth"
@@ -83,7 +83,7 @@ def _begun(runs: Sequence[PublishedRun]) -> str:
 
 def _of_same_data(name: str, runs: Sequence[PublishedRun], levels: Sequence[float]) -> list[ComparedData]:
     """One comparison for every truth, metric and weighting."""
-    groups: dict[Question, list[PublishedRun]] = {}
+    groups: dict[MeasuredQuestion, list[PublishedRun]] = {}
     for each in runs:
         groups.setdefault(_question(each), []).append(each)
     titles = _titles(name, list(groups))
@@ -93,7 +93,7 @@ def _of_same_data(name: str, runs: Sequence[PublishedRun], levels: Sequence[floa
     ]
 
 
-def _titles(name: str, questions: Sequence[Question]) -> dict[Question, str]:
+def _titles(name: str, questions: Sequence[MeasuredQuestion]) -> dict[MeasuredQuestion, str]:
     """The name of the data with whatever tells the questions apart."""
     several = {part: len({getattr(each, part) for each in questions}) > 1 for part in ("truth", "weights")}
     titles = {}
@@ -107,6 +107,6 @@ def _titles(name: str, questions: Sequence[Question]) -> dict[Question, str]:
     return titles
 
 
-def _question(run: PublishedRun) -> Question:
+def _question(run: PublishedRun) -> MeasuredQuestion:
     assert run.question is not None  # noqa: S101 - runs without one are left out before
     return run.question

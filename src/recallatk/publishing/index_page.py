@@ -236,4 +236,5 @@ def _files(site: SiteContent) -> Section:
     said = Sentences(
         ["Every trial of every run in the tables, one row each; leaderboards.json has the ranks."]
     )
-    return Section("Data", [said, Links(links)], "data", "Data")
+    # The page keeps the anchor "data" for its own.
+    return Section("Data", [said, Links(links)], "data-files", "Data")

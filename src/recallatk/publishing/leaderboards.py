@@ -22,7 +22,12 @@ from recallatk.reporting.labels import listed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from recallatk.publishing.published_run import Conditions, PublishedRun, PublishedSetting, Question
+    from recallatk.publishing.published_run import (
+        Conditions,
+        MeasuredQuestion,
+        PublishedRun,
+        PublishedSetting,
+    )
 
 LEVELS = (0.9, 0.95, 0.99)
 _TAILS = ("p95", "p50")
@@ -63,7 +68,7 @@ class Contender:
         outcomes = {decided(goal, each.estimates[measure]).outcome for each in self.builds}
         return outcomes == {Outcome.MET}
 
-    def cost(self, axis: CostAxis) -> RankedCost | None:
+    def cost(self, axis: RankingCost) -> RankedCost | None:
         """Its cost; None if a build has none."""
         found = [axis.of(each) for each in self.builds]
         known = [each for each in found if each is not None]
@@ -71,7 +76,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class CostAxis:
+class RankingCost:
     """The cost that settings are ranked by."""
 
     name: str
@@ -120,7 +125,7 @@ class Leaderboard:
 
     measure: str
     level: float
-    axis: CostAxis
+    axis: RankingCost
     standings: tuple[Standing, ...]
 
     @property
@@ -141,7 +146,7 @@ class Contest:
     """Everything that was measured under the same conditions, with its leaderboards."""
 
     conditions: Conditions
-    axis: CostAxis
+    axis: RankingCost
     contenders: tuple[Contender, ...]
     measures: tuple[str, ...]
     """Every recall@k, the headline first."""
@@ -153,7 +158,7 @@ class Contest:
 class ComparedData:
     """The runs on one data set, truth and metric, with their contests."""
 
-    question: Question
+    question: MeasuredQuestion
     title: str
     """Which no other has."""
     runs: tuple[PublishedRun, ...]
@@ -172,7 +177,7 @@ def checked_levels(levels: Iterable[float]) -> tuple[float, ...]:
 
 
 def compare_at_equal_recall(
-    question: Question, title: str, runs: Sequence[PublishedRun], levels: Sequence[float]
+    question: MeasuredQuestion, title: str, runs: Sequence[PublishedRun], levels: Sequence[float]
 ) -> ComparedData:
     """The leaderboards of runs that asked the same question.
 
@@ -223,18 +228,18 @@ def _with_recall(contenders: Sequence[Contender], measure: str) -> list[Contende
     return [each for each in contenders if all(measure in one.estimates for one in each.builds)]
 
 
-def _axis(conditions: Conditions, contenders: Sequence[Contender]) -> CostAxis:
+def _axis(conditions: Conditions, contenders: Sequence[Contender]) -> RankingCost:
     """As the Pareto fronts of a run: latency, throughput or rate, by the kind of load."""
     load = conditions.load
     if load.mode is Mode.THROUGHPUT:
-        return CostAxis("qps")
+        return RankingCost("qps")
     if load.mode is Mode.RATE:
-        return CostAxis("p99" if load.p99_ms is None else "highest rate")
-    whole = all(CostAxis("p95").of(one) is not None for each in contenders for one in each.builds)
-    return CostAxis(_TAILS[0] if whole else _TAILS[1])
+        return RankingCost("p99" if load.p99_ms is None else "highest rate")
+    whole = all(RankingCost("p95").of(one) is not None for each in contenders for one in each.builds)
+    return RankingCost(_TAILS[0] if whole else _TAILS[1])
 
 
-def _board(contenders: Sequence[Contender], measure: str, level: float, axis: CostAxis) -> Leaderboard:
+def _board(contenders: Sequence[Contender], measure: str, level: float, axis: RankingCost) -> Leaderboard:
     by_engine: dict[tuple[str, str], list[Contender]] = {}
     for each in contenders:
         by_engine.setdefault(each.engine, []).append(each)

@@ -54,7 +54,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Question:
+class MeasuredQuestion:
     """What two settings must have been asked alike for their recalls to be comparable."""
 
     dataset: str
@@ -124,7 +124,7 @@ class PublishedRun:
     findings: Mapping[str, int]
     """Number of findings of the linter by severity, without waived ones."""
     remarks: tuple[str, ...]
-    question: Question | None
+    question: MeasuredQuestion | None
     """None if the run does not say what it was measured on."""
     settings: tuple[PublishedSetting, ...]
     columns: Sequence[str]
@@ -227,7 +227,7 @@ def _remarks(run: Run) -> list[str]:
     return said
 
 
-def _question(run: Run) -> Question | None:
+def _question(run: Run) -> MeasuredQuestion | None:
     prints = run.fingerprints
     if any(not prints.get(part) for part in _REQUIRED):
         return None
@@ -238,7 +238,7 @@ def _question(run: Run) -> Question | None:
         state.update(weights.values)
         weighted = f"{weights.column} {state.text()}"
     data = tuple((part, str(prints[part])) for part in DATA_PARTS if part in prints)
-    return Question(str(public(run.dataset)), data, str(run.metric), str(prints["truth"]), weighted)
+    return MeasuredQuestion(str(public(run.dataset)), data, str(run.metric), str(prints["truth"]), weighted)
 
 
 def _settings(run: Run, name: str) -> list[PublishedSetting]:

@@ -109,7 +109,8 @@ def draw(
         *_whiskers(drawn, axis, across, x, y, color),
         _line(f"{axis.field}Front", x, y, alt.value(QUIET), width=5, opacity=0.22).properties(name="front"),
         _line(f"{axis.field}EngineFront", x, y, color, width=1.5, opacity=0.9),
-        _ring(x, y),
+        # A ring that can never be drawn would have no extent, which browsers warn of.
+        *([_ring(x, y)] if follows or chosen is not None else []),
         _marks(drawn, axis.field, x, y, color, by_shape(engines), said, follows=follows),
         *(each.encode(x=x, y=y) for each in more),
     ]
