@@ -1,11 +1,14 @@
 """`recallatk publish`: what it prints, what it leaves out, and what it refuses."""
 
 import json
+import signal
+import subprocess
+import time
 
 import pytest
 from published_runs import saved
 
-from commands import recallatk
+from commands import command, recallatk
 from recallatk import load_run, remember
 
 
@@ -51,6 +54,21 @@ def test_json_has_the_counts_and_an_older_site_is_replaced(folder):
     assert json.loads(second.stdout)["left_out"] == []
     page = (folder / "again" / "index.html").read_text()
     assert "Ours &lt;b&gt;" in page and "≥ 0.5" in page and "≥ 0.95" not in page
+
+
+def test_an_interruption_says_how_to_publish_again(folder, tmp_path):
+    program = subprocess.Popen(
+        command("publish", folder / "runs", "--out", tmp_path / "site"), stderr=subprocess.PIPE, text=True
+    )
+    # The folder is there once the program has begun to publish.
+    while not (tmp_path / "site").exists():
+        assert program.poll() is None
+        time.sleep(0.01)
+    program.send_signal(signal.SIGINT)
+    _, said = program.communicate()
+    assert program.returncode == 130
+    assert "stopped; every page is whole. Publish again with: recallatk publish" in said
+    assert not (tmp_path / "site").exists()
 
 
 @pytest.mark.parametrize(
