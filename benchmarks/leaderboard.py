@@ -3,7 +3,7 @@
 Measures, publishes a site and writes docs/leaderboard.json, from which `make docs` makes docs/leaderboard.md.
 An interrupted measurement is resumed. Take it on a quiet machine.
 
-    python benchmarks/leaderboard.py [--data ../shared/data/wordnet-minilm] [--out build/leaderboard]
+    python benchmarks/leaderboard.py [--data ../shared/data/wordnet-minilm] [--out build/leaderboard] [--all]
 """
 
 import argparse
@@ -108,12 +108,13 @@ def main():
     parser.add_argument("--out", type=Path, default=Path("build/leaderboard"))
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--queries", type=int, help="number of queries, to see whether it works")
+    parser.add_argument("--all", action="store_true", help="also engines that take minutes to build")
     chosen = parser.parse_args()
     bundled = HERE.parent / "src" / "recallatk" / "datasets" / "demo_data"
     sizes = {"rounds": chosen.rounds, "queries": chosen.queries}
     folders = [measured(settings("wordnet-20k", bundled, **sizes), chosen.out / "runs" / "wordnet-20k")]
     if chosen.data.is_dir():
-        large = {**sizes, "queries": chosen.queries or LARGE_QUERIES, "small": False}
+        large = {**sizes, "queries": chosen.queries or LARGE_QUERIES, "small": chosen.all}
         whole = settings("wordnet-minilm", chosen.data.resolve(), **large)
         folders.append(measured(whole, chosen.out / "runs" / "wordnet-minilm"))
     site = recallatk.publish(folders, chosen.out / "site", title="recallatk leaderboard")
