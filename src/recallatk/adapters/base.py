@@ -37,6 +37,8 @@ class Abilities:
     """Applies filters during the search."""
     updates: bool = False
     """Rows can be inserted and deleted after the build."""
+    reads_during_writes: bool = False
+    """A `client()` may search while another thread inserts or deletes."""
     batch: bool = True
     """Takes many queries in one call."""
     threads: bool = False

@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,11 @@ class _Stage(NamedTuple):
 
 
 _STAGES = (_Stage(FLOAT32, True, True), _Stage(FLOAT32, True), _Stage(FLOAT64, True), _Stage(FLOAT64, False))
+
+
+def scanned_in(stage: int) -> Decision:
+    """The arithmetic of a stage."""
+    return Decision.FLOAT32 if _STAGES[stage].precision is FLOAT32 else Decision.FLOAT64
 
 
 class ExactSearch:
@@ -148,7 +153,7 @@ class ExactSearch:
     def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
         precision, capped, guesses = _STAGES[stage]
         make = BACKENDS[self.backend] if precision is FLOAT32 else BlasScanner
-        space = Space(self.metric, precision, self.queries.shape[1], self.centre())
+        space = Space(self.metric, precision, self.queries.shape[1], self.centre)
         # One more than the depth: its score is the gap, and whether it ties is worth knowing.
         k = self.depth + 1
         rotation = self._rotation(space, group, k) if guesses and make is BlasScanner else None
@@ -177,6 +182,7 @@ class ExactSearch:
         some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in (rows, queries))
         return find_rotation(space, self.reader.rows(some), self.queries[group[asked]], k, (queries, rows))
 
+    @cached_property
     def centre(self) -> NDArray[np.float32] | None:
         """A point amid the corpus, where one is of use."""
         if self.metric is not Metric.L2:
@@ -194,7 +200,7 @@ class ExactSearch:
     def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
         proven = ~(candidates.abandoned | candidates.missed)
         if proven.any():
-            self._prove(stage, group, candidates, proven)
+            self.prove(stage, group, candidates, proven)
         self._plan_again(1, group[candidates.missed])
         # Too many candidates with guesses are too many without.
         self._plan_again(max(stage, 1) + 1, group[candidates.abandoned])
@@ -207,11 +213,12 @@ class ExactSearch:
             step = heavy_queries(self.plan.group_queries, self.dataset.corpus.rows)
         self._plan_work(stage, [left[first : first + step] for first in range(0, len(left), step)])
 
-    def _prove(
+    def prove(
         self, stage: int, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]
     ) -> None:
+        """Decide the proven queries of a group from their candidates, and keep the results."""
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
-        decided = Decision.FLOAT32 if _STAGES[stage].precision is FLOAT32 else Decision.FLOAT64
+        decided = scanned_in(stage)
 
         def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], DecidedRows]:
             vectors, mine = self.queries[group[part]], pairs.of(int(part[0]), int(part[-1]) + 1)

@@ -15,6 +15,7 @@ from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
 from recallatk.analysis.filtered import filter_facts
 from recallatk.analysis.weighting import query_columns, weights_by_query
+from recallatk.bench.journal import Journal
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
 from recallatk.errors import EngineError, UsageError, choices
@@ -26,7 +27,7 @@ from recallatk.tuning.final_timing import draw_curve
 from recallatk.tuning.finalists import compare
 from recallatk.tuning.full_builds import build_fully, by_cost
 from recallatk.tuning.index_client import IndexPool
-from recallatk.tuning.journal import Journal, journal_name
+from recallatk.tuning.journal_name import journal_name
 from recallatk.tuning.outcome import Found, conclude
 from recallatk.tuning.path_space import depth_for_paths, engine_to_tune
 from recallatk.tuning.query_split import Side, require_enough, split_sides
