@@ -45,6 +45,10 @@ class Journal:
             step = json.loads(line)
             self.steps[step.pop("key")] = step
 
+    def has(self, key: list[Any]) -> bool:
+        """Whether the result of a step is recorded."""
+        return _named(key) in self.steps
+
     def step(
         self, key: list[Any], measure: Callable[[], dict[str, Any]], seconds: float | None = None
     ) -> dict[str, Any]:
@@ -55,7 +59,7 @@ class Journal:
             measure: returns a JSON-serializable result.
             seconds: the time limit of this call; None without one.
         """
-        text = json.dumps(public(key), separators=(",", ":"))
+        text = _named(key)
         found = self.steps.get(text)
         if found is not None and _was_too_short(found, seconds):
             found = None
@@ -101,6 +105,10 @@ class Journal:
                 raise
             finally:
                 os.close(opened)
+
+
+def _named(key: list[Any]) -> str:
+    return json.dumps(public(key), separators=(",", ":"))
 
 
 def _was_too_short(step: dict[str, Any], seconds: float | None) -> bool:

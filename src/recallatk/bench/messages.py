@@ -103,7 +103,7 @@ class WeighRequest:
 
 @dataclass(frozen=True)
 class OverlapRequest:
-    """Search while another thread writes; `queries-NUMBER.npy` has the rows of all writes, one after the other."""
+    """Search while another thread writes; `queries-NUMBER.npy` has the rows of all writes in order."""
 
     number: int
     search: dict[str, Any]

@@ -1,4 +1,4 @@
-"""New rows that may be among the best of queries whose best rows are known: a sweep over the new rows alone."""
+"""New rows that may be among the best of queries whose best rows are known: a sweep over these alone."""
 
 from __future__ import annotations
 
