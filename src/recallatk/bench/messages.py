@@ -46,6 +46,8 @@ class AskRequest:
     """Whether to warm up first."""
     pace: bool = False
     """Whether to run the sentinel afterwards."""
+    proven: bool = True
+    """Whether a search without evidence that the index answered is a failure."""
 
 
 @dataclass(frozen=True)

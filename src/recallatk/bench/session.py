@@ -197,9 +197,9 @@ class Session:
             started = time.perf_counter()
             block = run_block(engine, Load(), self.questions, order)
             seconds = time.perf_counter() - started
-            evidence = redact_text(self.evidence())
+            evidence, unused = self._evidence(required=request.proven)
             pace = self.sentinel.pace_ns() if request.pace else None
-            return Answered(block.rows, block.calls.latency_ns, seconds, evidence, pace)
+            return Answered(block.rows, block.calls.latency_ns, seconds, evidence, pace, unused)
 
     def probe(
         self, request: ProbeRequest, misses: NDArray[np.int64], vector_of: Callable[[int], NDArray[Any]]
@@ -213,6 +213,15 @@ class Session:
             raise
         except Exception as problem:
             raise EngineError(in_words(problem)) from problem
+
+    def _evidence(self, *, required: bool) -> tuple[str, str]:
+        """Evidence that the index answered, or why there is none."""
+        try:
+            return redact_text(self.evidence()), ""
+        except NoEvidenceError as problem:
+            if required:
+                raise
+            return "", redact_text(str(problem))
 
     def evidence(self) -> str:
         """Evidence that the index answered; without it, the trial fails."""

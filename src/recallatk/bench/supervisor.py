@@ -147,8 +147,11 @@ class WorkerProcess:
         *,
         warm: bool = False,
         pace: bool = False,
+        proven: bool = True,
     ) -> Answered:
         """Send these queries one at a time under these search parameters, after a warm-up if `warm`.
+
+        With `proven`, missing evidence that the index answered is a failure.
 
         Raises:
             TrialFailed: the search failed, or the process ended.
@@ -157,7 +160,7 @@ class WorkerProcess:
         self._number += 1
         sent, result = queries_file(self.folder, self._number), result_file(self.folder, self._number)
         _save(sent, queries)
-        self._expected(Finished, list(self._send(AskRequest(self._number, dict(search), warm, pace))))
+        self._expected(Finished, list(self._send(AskRequest(self._number, dict(search), warm, pace, proven))))
         answered = Answered.load(result)
         sent.unlink()
         result.unlink()

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from recallatk.core.trials import Parameters
 
 
+# Notes on changes that have no time.
+NO_MAINTENANCE, DURING_SEARCHES = "no maintenance of its own", "during searches"
+
+
 class Operation(StrEnum):
     """What a step of a runbook does."""
 
@@ -91,6 +95,9 @@ class SearchStep:
     unknown: int
     """Rows among the answers that never were in the index."""
     evidence: str = ""
+    """What shows that the index answered; empty with searches during writes."""
+    unused: str = ""
+    """Why nothing shows it: the engine may have scanned. Empty with evidence."""
     overlap: OverlapCounts | None = None
     """With searches during writes, how the calls overlapped them."""
 

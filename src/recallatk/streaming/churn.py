@@ -228,7 +228,7 @@ def _plan(
 
 def _cutoffs(at: int | Sequence[int]) -> tuple[int, ...]:
     found = (at,) if isinstance(at, int) else tuple(at)
-    if not found or any(isinstance(each, bool) or not isinstance(each, int) or each < 1 for each in found):
+    if not found or min(found) < 1:
         raise UsageError(f"at = {at!r}. Accepted: whole numbers from 1")
     return found
 

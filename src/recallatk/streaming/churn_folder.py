@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recallatk.bench.journal import Journal
-from recallatk.errors import FormatError, MismatchError, UsageError
+from recallatk.errors import MismatchError, UsageError
 from recallatk.files import require_version, write_text
 from recallatk.storage.folder_scan import FolderLock
 
@@ -78,6 +78,6 @@ def _earlier(plan: Path) -> dict[str, Any] | None:
     except ValueError:
         found = None
     if not isinstance(found, dict) or found.get("format") != _FORMAT or "identity" not in found:
-        raise FormatError(f"{plan}: no replay wrote it. Choose another folder (--out)")
+        raise UsageError(f"{plan}: no replay wrote it. Choose another folder (--out)")
     require_version(str(plan), "replay", found["version"], _VERSION)
     return found

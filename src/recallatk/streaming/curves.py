@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recallatk.analysis.distribution import mean_of_values
+import numpy as np
+
+from recallatk.analysis.comparison import difference_interval
 from recallatk.core.churned import AppliedChange, ChurnCurve, CurveFailure, Operation, Recovery
 from recallatk.core.judgments import Verdict
+from recallatk.core.measured import Mean
 from recallatk.streaming.step_goals import verdict_at
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ def _curve(replay: Replay, search: Parameters, goals: Sequence[Goal]) -> ChurnCu
     ]
     decay = None
     if len(before) > 1:
-        decay = mean_of_values(before[-1].values[measure] - before[0].values[measure])
+        decay = _difference(before[-1], before[0], measure)
     ended = bool(before) and failed is None
     return ChurnCurve(
         engine=replay.planned.engine,
@@ -53,6 +56,16 @@ def _curve(replay: Replay, search: Parameters, goals: Sequence[Goal]) -> ChurnCu
         resumed=tuple(_resumed(replay)),
         verdict=verdict_at(goals, before[-1], build_seconds) if ended and goals else Verdict(),
     )
+
+
+def _difference(after: StepRecord, before: StepRecord, measure: str) -> Mean:
+    """The mean change of each query's value; queries without a value at either search do not count."""
+    changes = after.values[measure] - before.values[measure]
+    known = changes[~np.isnan(changes)]
+    if not len(known):
+        return Mean(None, None, 0)
+    low, high = difference_interval(known, 0.95) or (None, None)
+    return Mean(float(known.mean()), None, len(known), low, high)
 
 
 def _changes(replay: Replay) -> Iterator[AppliedChange]:
@@ -78,7 +91,7 @@ def _recoveries(replay: Replay, records: dict[int, StepRecord], measure: str) ->
         if acted is not None and before is not None:
             took = replay.recorded("change", acted[1])
             if took is not None and not (acted[0] is Operation.MAINTAIN and took["took"] is None):
-                gain = mean_of_values(record.values[measure] - before.values[measure])
+                gain = _difference(record, before, measure)
                 yield Recovery(acted[0], acted[1], took["took"], gain)
         before, acted = record, None
 

@@ -11,7 +11,7 @@ from recallatk.adapters.base import Engine
 from recallatk.adapters.installation import installed_version
 from recallatk.adapters.registry import get_engine
 from recallatk.bench.supervisor import TrialFailed
-from recallatk.core.churned import Operation
+from recallatk.core.churned import DURING_SEARCHES, NO_MAINTENANCE, Operation
 from recallatk.streaming.index_rows import IndexRows
 from recallatk.streaming.step_scores import StepRecord, StepScorer
 from recallatk.streaming.step_truths import writes_of
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from recallatk.core.trials import Parameters
     from recallatk.streaming.runbook import ResolvedStep, Runbook
     from recallatk.streaming.step_truths import StepTruths, Write
-
-NO_MAINTENANCE, DURING_SEARCHES = "no maintenance of its own", "during searches"
 
 
 @dataclass(frozen=True)
@@ -205,7 +203,7 @@ class Replay:
         for place, search in enumerate(searches):
             random = np.random.default_rng([self.shared.seed, step.number, place])
             order = random.permutation(self.shared.queries)
-            answered = worker.ask(dict(search), order, warm=self.fresh)
+            answered = worker.ask(dict(search), order, warm=self.fresh, proven=False)
             found = scorer.quiet(answered, order, self.state, weight, **self._facts(step))
             self._record(self.search_key(step.number, search), found.to_plain())
         self.fresh = False

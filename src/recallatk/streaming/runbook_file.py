@@ -96,20 +96,19 @@ class RunbookFile:
         self.table = RunbookTable()
         self.lines: Sequence[int | None] = ()
         if path.suffix.lower() in YAML_SUFFIXES:
-            self.name, self._yaml = _yaml_steps(path, text, part)
+            self.name, self._tables = _yaml_steps(path, text, part)
         else:
             if part is not None:
                 raise UsageError(f"{path}: --dataset names a part of a YAML file")
-            self._yaml = None
             self.table = _toml_table(path, text)
             self.lines = [text.count("\n", 0, found.end()) + 1 for found in _TABLE.finditer(text)]
             self.name = self.table.name or path.stem
+            self._tables = self._toml_steps()
 
     def steps(self, corpus: Corpus) -> Iterator[Step]:
         """The steps for a corpus, in order."""
-        tables = self._yaml if self._yaml is not None else self._toml_steps()
         rows = _Selection(corpus)
-        for number, line, table in tables:
+        for number, line, table in self._tables:
             try:
                 yield _step(number, line, table, rows)
             except UsageError as problem:

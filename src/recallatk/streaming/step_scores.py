@@ -45,6 +45,7 @@ class StepRecord:
     stale_queries: int
     unknown: int
     evidence: str
+    unused: str = ""
     overlap: Mapping[str, Any] | None = None
     """Counts of calls, and values per query before and after the write that they overlapped."""
 
@@ -93,6 +94,7 @@ class StepRecord:
             stale_queries=self.stale_queries,
             unknown=self.unknown,
             evidence=self.evidence,
+            unused=self.unused,
             overlap=None if self.overlap is None else self._overlap(self.overlap),
         )
 
@@ -109,7 +111,7 @@ class StepRecord:
 
 _PLAIN = (
     *("step", "live", "changed", "memory_bytes", "size_bytes"),
-    *("short", "stale", "stale_queries", "unknown", "evidence"),
+    *("short", "stale", "stale_queries", "unknown", "evidence", "unused"),
 )
 
 
@@ -153,6 +155,7 @@ class StepScorer:
             stale_queries=int(stale.any(axis=1).sum()),
             unknown=int(self.rows.foreign(numbers).sum()),
             evidence=answered.evidence,
+            unused=answered.unused,
             **facts,
         )
 

@@ -98,7 +98,7 @@ class StepTruths:
 
     def of(self, state: int) -> Truth:
         """The truth of a state, by row of the whole corpus."""
-        found, _ = load_arrays(self._path(state))
+        found: dict[str, Any] = dict(load_arrays(self._path(state))[0])
         overflow = found.pop("offsets"), found.pop("beyond")
         rows = self.dataset.corpus.rows
         return Truth(**found, overflow=overflow, metric=self.dataset.metric, corpus_rows=rows)

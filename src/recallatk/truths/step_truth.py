@@ -8,7 +8,7 @@ rows lie certainly above its floor, a query needs no scan.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -215,10 +215,13 @@ class _Lists(ExactSearch):
 
 
 def _of(pairs: Pairs, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Pairs:
-    parts = (pairs.queries, pairs.rows, pairs.scores, pairs.tolerances)
+    parts: list[Any] = [pairs.queries, pairs.rows, pairs.scores, pairs.tolerances]
     return Pairs(*(part[chosen] for part in parts))
 
 
 def _joined(*several: Pairs) -> Pairs:
-    named = ("queries", "rows", "scores", "tolerances")
-    return Pairs(*(np.concatenate([getattr(each, name) for each in several]) for name in named))
+    parts: list[Any] = [
+        np.concatenate([getattr(each, name) for each in several])
+        for name in ("queries", "rows", "scores", "tolerances")
+    ]
+    return Pairs(*parts)
