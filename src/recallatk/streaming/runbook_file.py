@@ -100,8 +100,8 @@ class RunbookFile:
         else:
             if part is not None:
                 raise UsageError(f"{path}: --dataset names a part of a YAML file")
-            self.table = _toml_table(path, text)
             self.lines = [text.count("\n", 0, found.end()) + 1 for found in _TABLE.finditer(text)]
+            self.table = _toml_table(path, text, self.lines)
             self.name = self.table.name or path.stem
             self._tables = self._toml_steps()
 
@@ -137,7 +137,7 @@ def _text(path: Path) -> str:
         raise UsageError(f"{path}: byte {problem.start} is not UTF-8") from None
 
 
-def _toml_table(path: Path, text: str) -> RunbookTable:
+def _toml_table(path: Path, text: str, lines: Sequence[int]) -> RunbookTable:
     try:
         values = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
@@ -147,14 +147,23 @@ def _toml_table(path: Path, text: str) -> RunbookTable:
         table = RunbookTable.model_validate(values, strict=False)
     except ValidationError as found:
         problems.add_all(found, RunbookTable)
-        problems.require_none(str(path))
-        raise
+        raise SettingsError(str(path), [_with_line(each, lines) for each in problems.found]) from None
     if table.generate is not None and table.step:
         problems.add((), "[generate] cannot be combined with [[step]]")
     if table.generate is None and not table.step:
         problems.add((), "no steps. Accepted: [[step]] tables, or one [generate] table")
     problems.require_none(str(path))
     return table
+
+
+def _with_line(problem: str, lines: Sequence[int]) -> str:
+    """A problem of a step with its number from 1 and its line."""
+    found = re.match(r"step\[(\d+)\]\.?", problem)
+    if found is None:
+        return problem
+    place = int(found[1])
+    line = f", line {lines[place]}" if place < len(lines) else ""
+    return f"step {place + 1}{line}: {problem[found.end() :]}"
 
 
 def _yaml_steps(

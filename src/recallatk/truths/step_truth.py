@@ -7,6 +7,7 @@ rows lie certainly above its floor, a query needs no scan.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,8 @@ class StepTruth:
         self._scan(again)
         changed[again] = True
         self._decide(np.flatnonzero(changed))
-        found = self._results.truth(self.dataset, {})
+        # A copy: the results go on changing with the next step.
+        found = deepcopy(self._results).truth(self.dataset, {})
         return replace(found, eligible=np.full(len(found), int(self.live.sum()), np.int64))
 
     def _drop(self, removed: NDArray[np.bool_]) -> NDArray[np.bool_]:
