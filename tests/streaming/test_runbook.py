@@ -221,7 +221,8 @@ def test_written_steps_are_read_back(tmp_path):
         Step(1, Operation.INSERT, np.arange(5)),
         Step(2, Operation.INSERT, np.array([7, 9])),
         Step(3, Operation.REPLACE, np.array([11]), np.array([0])),
-        Step(4, Operation.SEARCH),
+        Step(4, Operation.REPLACE, np.arange(12, 16), np.array([1, 2, 7, 9])),
+        Step(5, Operation.SEARCH),
     ]
     text = runbook_text(steps, 'a "month"', {"metric": "cosine"})
     book = opened(tmp_path, text)

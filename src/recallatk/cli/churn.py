@@ -153,11 +153,14 @@ def _replayed(
     warn_if_swapped(data.corpus.sampled_from or data.corpus.rows, data.queries.rows)
     plan, timing = benchmark.plan, trial_settings_of(benchmark.settings)
     with progress("truth of each step") as truth, progress("replay") as line:
+        finished, last = 0, 0
 
         def show(state: ChurnProgress) -> None:
+            nonlocal finished, last
             truth.end()
-            line.what = f"{state.engine}, {state.phase}"
-            line(state.step, state.steps)
+            finished, last = finished + (state.step < last), state.step
+            line.what = f"replay: {state.engine}, {state.phase}"
+            line(finished * state.steps + state.step, len(plan.builds) * state.steps)
 
         return replay_plan(
             runbook_for(source, data), data, plan, timing, goals=[*goals.target, *goals.budget],

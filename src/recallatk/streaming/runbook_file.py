@@ -327,15 +327,14 @@ def runbook_text(steps: Sequence[Step], name: str, data: Mapping[str, str] | Non
         lines += ["", "[data]", *(f"{key} = {json.dumps(value)}" for key, value in data.items())]
     for step in steps:
         lines += ["", "[[step]]", f'operation = "{step.operation}"']
-        if step.operation is Operation.REPLACE:
-            lines.append(f"tags = {step.old.tolist()}")
-        if len(step.rows):
-            lines.append(_written(step.rows))
+        replaces = step.operation is Operation.REPLACE
+        lines += [f"tags = {step.old.tolist()}"] if replaces else []
+        lines += _written(step.rows, "ids_" if replaces else "") if len(step.rows) else []
     return "\n".join(lines) + "\n"
 
 
-def _written(rows: NDArray[np.int64]) -> str:
+def _written(rows: NDArray[np.int64], prefix: str) -> list[str]:
     """Rows as a range where they are one."""
-    if len(rows) > 1 and (np.diff(rows) == 1).all():
-        return f"rows = {rows.tolist()}" if len(rows) < 3 else f"start = {rows[0]}\nend = {rows[-1] + 1}"
-    return f"rows = {rows.tolist()}"
+    if len(rows) > 2 and (np.diff(rows) == 1).all():
+        return [f"{prefix}start = {rows[0]}", f"{prefix}end = {rows[-1] + 1}"]
+    return [f"rows = {rows.tolist()}"]
