@@ -2,17 +2,18 @@
 
     python benchmarks/churn.py [--only claim|truth] [--cycles 10] [--share 1%] [--engine NAME ...] [--small]
 
-`claim` repeats a published experiment (vecops-bench, December 2025: ten cycles, each of which deletes 1 % of the
-rows at random and inserts as many; recall@10 falls from 83.1 to 75.1 % with pgvector, from 97.8 to 89.3 % with
-Milvus, from 89.0 to 81.6 % with Chroma, at M = 16, ef_construction = 128, ef = 100). It runs on the bundled
-embeddings. `rows` inserts other rows of the same data. `noise` inserts what the published script does: vectors of
-uniform random numbers from 0 to 1, normalized, which resemble no text. Every search is scored against the exact
-neighbors among the rows that are live then. The last lines are controls that need no engine: exact answers of the
-last cycle scored against the truth of the first, and exact answers of an index from which nothing was deleted
-scored against the truth of the last, without the rows that should be gone.
+`claim` repeats a published experiment (vecops-bench, December 2025: ten cycles, each of which deletes 1 %
+of the rows at random and inserts as many; recall@10 falls from 83.1 to 75.1 % with pgvector, from 97.8 to
+89.3 % with Milvus, from 89.0 to 81.6 % with Chroma, at M = 16, ef_construction = 128, ef = 100). It runs on
+the bundled embeddings. `rows` inserts other rows of the same data. `noise` inserts what the published
+script does: vectors of uniform random numbers from 0 to 1, normalized, which resemble no text. Every search
+is scored against the exact neighbors among the rows that are live then. The last lines are controls that
+need no engine: exact answers of the last cycle scored against the truth of the first, and exact answers of
+an index from which nothing was deleted scored against the truth of the last, without the rows that should
+be gone.
 
-`truth` compares the truth of each step, brought up to date, with a computation from scratch, in turns, and checks
-that both are the same bytes. It prints the median ratio of their times.
+`truth` compares the truth of each step, brought up to date, with a computation from scratch, in turns, and
+checks that both are the same bytes. It prints the median ratio of their times.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ def truth_cost(rows: int, dimension: int, queries: int, depth: int, steps: int) 
     low, high = min(ratios), max(ratios)
     print(
         f"{rows:,} x {dimension}, {queries} queries, depth {depth}, 1 % replaced: "
-        f"{statistics.median(ratios):.3f} of a computation from scratch ({low:.3f} to {high:.3f}, {steps} steps)"
+        f"{statistics.median(ratios):.3f} of a computation from scratch ({low:.3f} to {high:.3f} over {steps})"
     )
 
 

@@ -2,9 +2,10 @@
 
     python scripts/make_churn_runbook.py FOLDER
 
-Definitions arrive by category, as if one category after the other were imported. Edits replace the vectors of some
-rows: their texts lose a word and are embedded again by wordllama where that is installed; without it, the vectors
-move a little at random. After every import, the oldest rows are deleted. The result is the same every time.
+Definitions arrive by category, as if one category after the other were imported. Edits replace the vectors
+of some rows: their texts lose a word and are embedded again by wordllama where that is installed; without
+it, the vectors move a little at random. After every import, the oldest rows are deleted. The result is the
+same every time.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ OLD = {
 PUBLIC = [
     "Answers",
     "Assessment",
+    "Churned",
     "Corpus",
     "Dataset",
     "Engine",
@@ -62,6 +63,7 @@ PUBLIC = [
     "assessment_to_text",
     "audit_run",
     "audit_settings",
+    "churn",
     "compare",
     "compare_results",
     "convert",

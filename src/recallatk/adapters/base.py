@@ -282,10 +282,7 @@ class Engine:
         raise self.unable("insert rows")
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Remove rows; searches no longer return them, and the others keep their numbers.
-
-        Needs `abilities.updates`.
-        """
+        """Remove rows from later searches; the others keep their numbers. Needs `abilities.updates`."""
         raise self.unable("delete rows")
 
     def maintain(self) -> None:

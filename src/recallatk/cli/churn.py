@@ -19,6 +19,7 @@ from recallatk.cli.options import (
     Json,
     MetricName,
     ModelName,
+    QueriesPath,
     Quiet,
     Sample,
     Targets,
@@ -46,43 +47,48 @@ DatasetName = Annotated[
     str | None, typer.Option("--dataset", help="Data set of a YAML runbook that has several.")
 ]
 
+RunbookInput = Annotated[str, typer.Argument(help=RUNBOOK_HELP)]
+CorpusInput = Annotated[
+    str | None,
+    typer.Argument(help="Every row that is ever inserted, or a bench file; default: [data] of the runbook."),
+]
+Search = Annotated[
+    list[str] | None, typer.Option(help="Search parameter, e.g. ef=40 or hnswlib.ef=40,80; repeatable.")
+]
+Build = Annotated[list[str] | None, typer.Option(help="Build parameter, e.g. M=16; repeatable.")]
+Connection = Annotated[
+    list[str] | None, typer.Option("--set", help="Connection setting, e.g. dsn=postgresql:///test.")
+]
+At = Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 10.")]
+Concurrent = Annotated[bool, typer.Option("--concurrent", help="Search while another thread writes.")]
+Recover = Annotated[
+    bool, typer.Option("--recover/--no-recover", help="At the end maintain, rebuild, and search again.")
+]
+Out = Annotated[Path | None, typer.Option(help="Output folder. Default: runs/NAME-churn.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Remove an earlier replay in the folder.")]
+
 
 def churn(
-    runbook: Annotated[str, typer.Argument(help=RUNBOOK_HELP)],
-    corpus: Annotated[
-        str | None,
-        typer.Argument(
-            help="Every row that is ever inserted, or a bench file; default: [data] of the runbook."
-        ),
-    ] = None,
-    queries: Annotated[
-        str | None, typer.Argument(help="Queries; omit them if the corpus file or folder holds them.")
-    ] = None,
+    runbook: RunbookInput,
+    corpus: CorpusInput = None,
+    queries: QueriesPath = None,
     engine: EngineNames = None,
     metric: MetricName = None,
-    search: Annotated[
-        list[str] | None, typer.Option(help="Search parameter, e.g. ef=40 or hnswlib.ef=40,80; repeatable.")
-    ] = None,
-    build: Annotated[list[str] | None, typer.Option(help="Build parameter, e.g. M=16; repeatable.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="Connection setting, e.g. dsn=postgresql:///test.")
-    ] = None,
-    at: Annotated[str | None, typer.Option(help="Cutoffs k of recall@k. Default: 10.")] = None,
+    search: Search = None,
+    build: Build = None,
+    settings: Connection = None,
+    at: At = None,
     target: Targets = None,
     budget: Budgets = None,
-    concurrent: Annotated[
-        bool, typer.Option("--concurrent", help="Search while another thread writes.")
-    ] = False,
-    recover: Annotated[
-        bool, typer.Option("--recover/--no-recover", help="At the end maintain, rebuild, and search again.")
-    ] = True,
+    concurrent: Concurrent = False,
+    recover: Recover = True,
     dataset: DatasetName = None,
     id_column: IdColumn = None,
     vector_column: VectorColumn = None,
     model: ModelName = None,
     sample: Sample = None,
-    out: Annotated[Path | None, typer.Option(help="Output folder. Default: runs/NAME-churn.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Remove an earlier replay in the folder.")] = False,
+    out: Out = None,
+    fresh: Fresh = False,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -95,24 +101,15 @@ def churn(
 
     Example: recallatk churn runbook.yaml corpus.fbin queries.fbin --metric l2 --engine pgvector-hnsw
     """
-    from recallatk.streaming.opening import named_data, source_of
+    from recallatk.streaming.opening import source_of
 
     set_quiet(quiet)
     source = source_of(runbook, dataset)
-    named = named_data(source)
-    if corpus is None:
-        if "corpus" not in named:
-            raise UsageError("no corpus. Name one after the runbook, or in its [data] table")
-        corpus, queries = named["corpus"], named.get("queries")
-    if not corpus.endswith(".toml"):
-        metric = metric or named.get("metric")
     asked = GivenOptions(
         queries, metric, None, id_column, vector_column, model, engines=engine, search=search, build=build,
         settings=settings, at=at, sample=sample, target=target, budget=budget,
     )  # fmt: skip
-    if not corpus.endswith(".toml"):
-        asked = replace(asked, search=[*(search or ()), *usual_efforts(engine or USUAL, search or ())])
-    benchmark = open_benchmark(corpus, asked, at="10", usual=USUAL)
+    benchmark = _benchmark(source, corpus, asked)
     folder = _folder(benchmark, out)
     found = _replayed(source, benchmark, folder, concurrent=concurrent, recover=recover, fresh=fresh)
     _print(found, folder, as_json=as_json, quiet=quiet, verbose=verbose)
@@ -120,6 +117,22 @@ def churn(
         raise typer.Exit(FAILED)
     if found.outcome == "UNDECIDED":
         raise typer.Exit(UNDECIDED)
+
+
+def _benchmark(source: Any, corpus: str | None, asked: GivenOptions) -> Benchmark:
+    """The data and engines of the options; data that they do not name are those of the runbook."""
+    from recallatk.streaming.opening import named_data
+
+    named = named_data(source)
+    if corpus is None:
+        if "corpus" not in named:
+            raise UsageError("no corpus. Name one after the runbook, or in its [data] table")
+        corpus, asked = named["corpus"], replace(asked, queries=named.get("queries"))
+    if not corpus.endswith(".toml"):
+        efforts = usual_efforts(asked.engines or USUAL, asked.search or ())
+        metric = asked.metric or named.get("metric")
+        asked = replace(asked, metric=metric, search=[*(asked.search or ()), *efforts])
+    return open_benchmark(corpus, asked, at="10", usual=USUAL)
 
 
 def usual_efforts(engines: Sequence[str], stated: Sequence[str]) -> list[str]:

@@ -32,11 +32,11 @@ _TABLE = re.compile(r"^\s*\[\[\s*[\"']?step[\"']?\s*\]\]", re.MULTILINE)
 _BESIDE = ("max_pts", "gt_url")
 
 
-class _Table(BaseModel):
+class _RunbookModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class DataTable(_Table):
+class DataTable(_RunbookModel):
     """The data that a runbook is made for."""
 
     corpus: str | None = None
@@ -46,7 +46,7 @@ class DataTable(_Table):
     """Of the corpus vectors, as `recallatk inspect` prints it; another corpus is refused."""
 
 
-class GenerateTable(_Table):
+class GenerateTable(_RunbookModel):
     """A runbook that is generated."""
 
     kind: str
@@ -57,7 +57,7 @@ class GenerateTable(_Table):
     column: str | None = None
 
 
-class StepTable(_Table):
+class StepTable(_RunbookModel):
     """One step of our own format."""
 
     operation: Literal["insert", "delete", "replace", "search", "maintain", "rebuild"]
@@ -73,7 +73,7 @@ class StepTable(_Table):
     ids_end: int | None = None
 
 
-class RunbookTable(_Table):
+class RunbookTable(_RunbookModel):
     """The file."""
 
     name: str | None = None
