@@ -175,7 +175,7 @@ def truth_cost(rows: int, dimension: int, queries: int, depth: int, steps: int) 
     low, high = min(ratios), max(ratios)
     print(
         f"{rows:,} x {dimension}, {queries} queries, depth {depth}, 1 % replaced: "
-        f"{statistics.median(ratios):.3f} of a computation from scratch ({low:.3f} to {high:.3f} over {steps})"
+        f"{statistics.median(ratios):.3f} of the time from scratch ({low:.3f} to {high:.3f}, {steps} steps)"
     )
 
 

@@ -94,7 +94,7 @@ class RunbookFile:
         self.path = path
         text = _text(path)
         self.table = RunbookTable()
-        self.lines: Sequence[int | None] = ()
+        self.lines: list[int] = []
         if path.suffix.lower() in YAML_SUFFIXES:
             self.name, self._tables = _yaml_steps(path, text, part)
         else:
@@ -118,7 +118,8 @@ class RunbookFile:
     def _toml_steps(self) -> list[tuple[int, int | None, StepTable]]:
         tables = self.table.step
         # Steps in one inline array have no header, so that no line is known.
-        lines = self.lines if len(self.lines) == len(tables) else [None] * len(tables)
+        known = len(self.lines) == len(tables)
+        lines: Sequence[int | None] = self.lines if known else [None] * len(tables)
         return [
             (number, line, table) for number, (line, table) in enumerate(zip(lines, tables, strict=True), 1)
         ]
