@@ -27,6 +27,7 @@ OLD = {
 PUBLIC = [
     "Answers",
     "Assessment",
+    "Churned",
     "Corpus",
     "Dataset",
     "Engine",
@@ -63,6 +64,7 @@ PUBLIC = [
     "assessment_to_text",
     "audit_run",
     "audit_settings",
+    "churn",
     "compare",
     "compare_results",
     "convert",

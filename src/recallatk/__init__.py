@@ -45,6 +45,7 @@ _ROOMS = {
     ),
     "core.judgments": ("Finding", "Verdict"),
     "core.probed": ("Probed", "TunedEffort"),
+    "core.churned": ("Churned",),
     "core.tuned": ("Tuned",),
     "datasets": (
         "convert",
@@ -82,6 +83,7 @@ _ROOMS = {
         "to_markdown",
         "to_text",
     ),
+    "streaming": ("churn",),
     "storage": ("history", "list_runs", "load_run", "remember", "save_run"),
     "testing": ("EngineContract",),
     "truths": ("save_truth",),

@@ -36,6 +36,7 @@ from recallatk.core import Score as Score
 from recallatk.core import Trial as Trial
 from recallatk.core import Truth as Truth
 from recallatk.core import Vectors as Vectors
+from recallatk.core.churned import Churned as Churned
 from recallatk.core.judgments import Finding as Finding
 from recallatk.core.judgments import Verdict as Verdict
 from recallatk.core.probed import Probed as Probed
@@ -89,6 +90,7 @@ from recallatk.storage import list_runs as list_runs
 from recallatk.storage import load_run as load_run
 from recallatk.storage import remember as remember
 from recallatk.storage import save_run as save_run
+from recallatk.streaming import churn as churn
 from recallatk.testing import EngineContract as EngineContract
 from recallatk.truths import obtain_truth as obtain_truth
 from recallatk.truths import save_truth as save_truth

@@ -10,6 +10,7 @@ COMMANDS = {
     "probe": "Measure the recall of a collection that is in use, read-only.",
     "watch": "Probe a collection in use again and again, and tell when its recall falls.",
     "run": "Measure every setting of a bench file, or of the engines that you name.",
+    "churn": "Replay inserts, deletes and searches, and measure recall at every step.",
     "init": "Write a commented bench file for your data.",
     "truth": "Compute or verify exact ground truth.",
     "workload": "Give queries synthetic filters of controlled selectivity and correlation.",
