@@ -34,6 +34,7 @@ _ROOMS = {
         "Trial",
         "Truth",
     ),
+    "core.drifted": ("Drifted",),
     "core.judgments": ("Finding", "Verdict"),
     "core.probed": ("Probed", "TunedEffort"),
     "core.tuned": ("Tuned",),
@@ -58,7 +59,7 @@ _ROOMS = {
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
-    "probing": ("probe", "tune_effort", "watch"),
+    "probing": ("drift", "probe", "tune_effort", "watch"),
     "quality": ("Quality", "QualityJudge"),
     "regression": ("accept_baseline", "compare_results", "gate_results"),
     "reporting": (

@@ -35,6 +35,7 @@ from recallatk.core import Score as Score
 from recallatk.core import Trial as Trial
 from recallatk.core import Truth as Truth
 from recallatk.core import Vectors as Vectors
+from recallatk.core.drifted import Drifted as Drifted
 from recallatk.core.judgments import Finding as Finding
 from recallatk.core.judgments import Verdict as Verdict
 from recallatk.core.probed import Probed as Probed
@@ -63,6 +64,7 @@ from recallatk.filters import parse_filter as parse_filter
 from recallatk.linter import audit_run as audit_run
 from recallatk.linter import audit_settings as audit_settings
 from recallatk.pipeline import Path as Path
+from recallatk.probing import drift as drift
 from recallatk.probing import probe as probe
 from recallatk.probing import tune_effort as tune_effort
 from recallatk.probing import watch as watch
