@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class MixSamples:
     """For each sampled query, the share of rows that its filter admits; None for queries without a filter."""
     seed: int = 0
 
-    @property
+    @cached_property
     def pool(self) -> Pool:
         """Both samples as one."""
         return Pool(self.first.num_rows, self.second.num_rows, self.seed)

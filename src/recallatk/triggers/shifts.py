@@ -155,7 +155,8 @@ def _vectors(
 
 
 def _mixes(
-    name: str, one: Records, two: Records, rows: Sequence[NDArray[np.int64]], searched: Corpus | None, seed: int
+    name: str, one: Records, two: Records, rows: Sequence[NDArray[np.int64]], searched: Corpus | None,
+    seed: int,
 ) -> MixSamples:  # fmt: skip
     tables = [_columns(part, chosen) for part, chosen in zip((one, two), rows, strict=True)]
     filters = shares = None
@@ -178,7 +179,7 @@ def _columns(part: Records, rows: NDArray[np.int64]) -> pa.Table:
 
 
 def _has_kinds(kind: pa.DataType) -> bool:
-    return (
+    return bool(
         pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind)
         or pa.types.is_dictionary(kind) or pa.types.is_integer(kind)
     )  # fmt: skip
