@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -105,6 +105,18 @@ class Pool:
         return first / self.first, second / self.second
 
 
+@lru_cache(maxsize=2)
+def pool_of(first: int, second: int, seed: int = 0) -> Pool:
+    """The pool of two samples of these sizes; its weights are drawn once for all statistics.
+
+    Args:
+        first: size of the first sample, whose values come first.
+        second: size of the second.
+        seed: random seed.
+    """
+    return Pool(first, second, seed)
+
+
 def log_ratio_of_means(values: Floats) -> Statistic:
     """The logarithm of the second mean over the first."""
 
@@ -181,7 +193,9 @@ def variation(labels: NDArray[np.int64], values: int) -> Statistic:
     kinds[np.arange(len(labels)), labels] = 1
 
     def statistic(first: Floats, second: Floats) -> Floats:
-        return np.asarray(np.abs((second - first) @ kinds).sum(axis=1) / 2)
+        found = np.abs((second - first) @ kinds).sum(axis=1) / 2
+        # Rounding alone makes no difference.
+        return np.asarray(np.where(found > _SLACK, found, 0.0))
 
     return statistic
 
@@ -191,7 +205,7 @@ def copies(first: NDArray[Any], second: NDArray[Any], seed: int = 0) -> Shift:
 
     Samples must be of one size: a larger one has more copies. The interval is Newcombe's.
     """
-    pool = Pool(len(first), len(second), seed)
+    pool = pool_of(len(first), len(second), seed)
     _, kinds = np.unique(np.concatenate([first, second]), return_inverse=True)
     kinds = kinds.reshape(-1)
     ones = [_copied(kinds[: len(first)]), _copied(kinds[len(first) :])]

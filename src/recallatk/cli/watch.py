@@ -54,6 +54,11 @@ def watch(
     truth: TruthSource = None,
     corpus: MadeFrom = None,
     proxy: Annotated[bool, typer.Option("--proxy", help="Exact neighbors for every tenth query.")] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Earlier queries: probe only if the latest ones, or the collection, have drifted."),
+    ] = None,
+    at_least: Annotated[str, typer.Option(help="With --baseline: longest time without a probe.")] = "24h",
     on_fail: Annotated[
         str | None,
         typer.Option(help="Command to run on FAIL, with the probe as JSON on standard input; then go on."),
@@ -88,6 +93,7 @@ def watch(
     }  # fmt: skip
     looks = looks_at(
         target, queries, every=parse_duration(every), recent=recent, looks=1 if once else None,
+        baseline=baseline, at_least=parse_duration(at_least),
         history=history_for(history), **asked,
     )  # fmt: skip
     with nothing_to_resume(), _metrics(textfile, listen) as metrics:
@@ -123,10 +129,10 @@ def _tell(
 
 def _record(look: WatchLook, metrics: ProbeMetrics, textfile: Path | None) -> None:
     """Update the metrics; a file that cannot be written is said, and may be writable again."""
-    if look.probed is None:
-        metrics.fail()
-    else:
+    if look.probed is not None:
         metrics.observe(look.probed)
+    elif not look.skipped:
+        metrics.fail()
     if textfile is None:
         return
     try:

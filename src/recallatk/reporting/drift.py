@@ -99,7 +99,7 @@ def _triggers(found: Drifted) -> Section:
             f"{each.number:.3g}",
             "-" if each.low is None or each.high is None else f"{each.low:.3g} to {each.high:.3g}",
             _threshold(each),
-            "counted" if each.p is None else f"{each.p:.3f}",
+            _chance(each.p),
             "fired" if each.fired else "-",
         ]
         for each in found.shifts.triggers
@@ -111,6 +111,10 @@ def _triggers(found: Drifted) -> Section:
         "is a reason to measure recall, and no verdict."
     )
     return Section("Triggers", [Table("Triggers", header, rows, 2), Sentences([*said, why])], "triggers")
+
+
+def _chance(p: float | None) -> str:
+    return "counted" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _threshold(each: Trigger) -> str:

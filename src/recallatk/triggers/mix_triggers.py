@@ -5,20 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from recallatk.analysis.two_samples import Pool, difference_of_means, variation
+from recallatk.analysis.two_samples import difference_of_means, pool_of, variation
 from recallatk.capture.log_format import FILTER, RAW_FILTER, K
 from recallatk.core.drifted import Trigger
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
-    from recallatk.analysis.two_samples import Statistic
+    from recallatk.analysis.two_samples import Pool, Statistic
     from recallatk.filters import Filter
 
 # Rarer values are one kind: mixes of more kinds vary too much by chance to be compared.
@@ -42,10 +41,10 @@ class MixSamples:
     """For each sampled query, the share of rows that its filter admits; None for queries without a filter."""
     seed: int = 0
 
-    @cached_property
+    @property
     def pool(self) -> Pool:
         """Both samples as one."""
-        return Pool(self.first.num_rows, self.second.num_rows, self.seed)
+        return pool_of(self.first.num_rows, self.second.num_rows, self.seed)
 
 
 def mix_triggers(samples: MixSamples) -> Iterator[Trigger]:
@@ -86,7 +85,7 @@ def _selectivity(samples: MixSamples) -> Iterator[Trigger]:
     logs = [np.log([each for each in side if each is not None]) for side in samples.shares]
     if min(map(len, logs)) < _FEWEST_FILTERED:
         return
-    pool = Pool(len(logs[0]), len(logs[1]), samples.seed)
+    pool = pool_of(len(logs[0]), len(logs[1]), samples.seed)
     found = pool.ratio(difference_of_means(np.concatenate(logs)))
     said = f"filters admit {found.number:.3g} times the share of rows"
     yield Trigger(

@@ -10,12 +10,12 @@ import numpy as np
 from recallatk.analysis.classifier import told_apart
 from recallatk.analysis.geometry import dimension_of, distances, unit
 from recallatk.analysis.two_samples import (
-    Pool,
     copies,
     discrepancy,
     log_ratio_of_means,
     log_ratio_of_medians,
     mean_distance,
+    pool_of,
 )
 from recallatk.core import Metric
 from recallatk.core.drifted import Trigger
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.analysis.two_samples import Shift
+    from recallatk.analysis.two_samples import Pool, Shift
 
     Floats = NDArray[np.float64]
 
@@ -56,7 +56,7 @@ def vector_triggers(samples: VectorSamples) -> Iterator[Trigger]:
     """Every trigger on vectors of one dimension."""
     part = samples.part
     raw = [np.asarray(each, np.float64) for each in (samples.first, samples.second)]
-    pool = Pool(len(raw[0]), len(raw[1]), samples.seed)
+    pool = pool_of(len(raw[0]), len(raw[1]), samples.seed)
     norms = np.concatenate([np.linalg.norm(each, axis=1) for each in raw])
     yield _ratio(
         part,
@@ -75,7 +75,7 @@ def vector_triggers(samples: VectorSamples) -> Iterator[Trigger]:
         said=f"a classifier tells them apart with AUC {apart.auc:.2f}",
     )  # fmt: skip
     few = [each[:_MOST_IN_KERNEL] for each in both]
-    pool = Pool(len(few[0]), len(few[1]), samples.seed)
+    pool = pool_of(len(few[0]), len(few[1]), samples.seed)
     found = pool.distance(discrepancy(np.concatenate(few)))
     yield _above(part, "MMD", found, MMD, "the maximum mean discrepancy is {:.3f}")
 
@@ -99,7 +99,7 @@ def _hardness(samples: VectorSamples, pool: Pool) -> Iterator[Trigger]:
     known = np.isfinite(lid)
     sizes = [int(np.count_nonzero(each)) for each in np.split(known, [pool.first])]
     if min(sizes) >= _FEWEST_KNOWN:
-        found = Pool(sizes[0], sizes[1], samples.seed).ratio(log_ratio_of_medians(lid[known]))
+        found = pool_of(sizes[0], sizes[1], samples.seed).ratio(log_ratio_of_medians(lid[known]))
         yield _ratio(samples.part, "LID", found, LID, "the local intrinsic dimension is {}")
     found = pool.ratio(log_ratio_of_medians(contrast))
     yield _ratio(samples.part, "contrast", found, CONTRAST, "the relative contrast is {}")
