@@ -36,6 +36,7 @@ _ROOMS = {
     ),
     "core.drifted": ("Drifted",),
     "core.judgments": ("Finding", "Verdict"),
+    "core.migrated": ("Migrated",),
     "core.probed": ("Probed", "TunedEffort"),
     "core.tuned": ("Tuned",),
     "datasets": (
@@ -58,6 +59,7 @@ _ROOMS = {
     "errors": ("RecallError",),
     "filters": ("Filter", "filter_from_json", "parse_filter"),
     "linter": ("audit_run", "audit_settings"),
+    "migration": ("migrate",),
     "pipeline": ("Path",),
     "probing": ("drift", "probe", "tune_effort", "watch"),
     "quality": ("Quality", "QualityJudge"),

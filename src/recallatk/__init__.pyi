@@ -38,6 +38,7 @@ from recallatk.core import Vectors as Vectors
 from recallatk.core.drifted import Drifted as Drifted
 from recallatk.core.judgments import Finding as Finding
 from recallatk.core.judgments import Verdict as Verdict
+from recallatk.core.migrated import Migrated as Migrated
 from recallatk.core.probed import Probed as Probed
 from recallatk.core.probed import TunedEffort as TunedEffort
 from recallatk.core.tuned import Tuned as Tuned
@@ -63,6 +64,7 @@ from recallatk.filters import filter_from_json as filter_from_json
 from recallatk.filters import parse_filter as parse_filter
 from recallatk.linter import audit_run as audit_run
 from recallatk.linter import audit_settings as audit_settings
+from recallatk.migration import migrate as migrate
 from recallatk.pipeline import Path as Path
 from recallatk.probing import drift as drift
 from recallatk.probing import probe as probe

@@ -10,6 +10,7 @@ COMMANDS = {
     "probe": "Measure the recall of a collection that is in use, read-only.",
     "watch": "Probe a collection in use again and again, and tell when its recall falls.",
     "drift": "Show what changed since a baseline, and whether recall still holds.",
+    "migrate": "Compare two embeddings of the same rows, and say whether to switch.",
     "run": "Measure every setting of a bench file, or of the engines that you name.",
     "init": "Write a commented bench file for your data.",
     "truth": "Compute or verify exact ground truth.",
