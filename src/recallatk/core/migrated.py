@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -168,8 +168,8 @@ class Migrated:
     advice: tuple[str, ...]
     """The recommendation, in sentences."""
     relevance: tuple[RelevanceChange, ...] = ()
-    tuned: Mapping[str, Tuned] | None = None
-    """The settings of `old` and `new` at the same target; None without a target."""
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+    """The settings of `old` and `new` at the same target; empty without a target."""
     verdict: Verdict | None = None
     """Whether a setting of the new embedding meets the target; None without one."""
     notes: tuple[str, ...] = ()
@@ -189,7 +189,7 @@ class Migrated:
             "rows_as_queries": self.rows_as_queries,
             "mixed_spaces": self.mixed.to_dict(),
             "relevance": [each.to_dict() for each in self.relevance],
-            "settings": {name: _setting(each) for name, each in (self.tuned or {}).items()},
+            "settings": {name: _setting(each) for name, each in self.tuned.items()},
             "costs": [each.to_dict() for each in self.costs],
             "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "recommendation": list(self.advice),

@@ -79,7 +79,7 @@ def migrate(
         seed: random seed.
         progress: called with what is done next.
     """
-    tell = progress or (lambda _: None)
+    tell = progress or _silent
     sort_goals([*target, *budgets])
     cutoffs = sorted(set(at))
     if not cutoffs or cutoffs[0] < 1:
@@ -104,11 +104,10 @@ def migrate(
     rows, before, after = rows_of_both(pairing, seed)
     change, mixed = space_change(before, after), mixed_spaces(pairing, rows, before, after)
     sides = _side(pairing.old), _side(pairing.new)
-    tuned = None
-    if target:
-        tuned = {}
-        chosen = (engines, engines if new_engines is None else new_engines)
-        for name, data, names in zip(("old", "new"), (pairing.old, pairing.new), chosen, strict=True):
+    tuned: dict[str, Tuned] = {}
+    chosen = (engines, engines if new_engines is None else new_engines)
+    for name, data, names in zip(("old", "new"), (pairing.old, pairing.new), chosen, strict=True):
+        if target:
             tell(f"tuning the {name} embedding")
             tuned[name] = tune(
                 data, target=list(target), budgets=list(budgets), engines=names, seconds=seconds, seed=seed
@@ -117,8 +116,12 @@ def migrate(
     return Migrated(
         sides[0], sides[1], change, overlaps, pairing.rows_as_queries, mixed, costs,
         recommendation(change, overlaps, mixed, relevance, costs, tuned), relevance, tuned,
-        None if tuned is None else tuned["new"].verdict, _notes(pairing),
+        tuned["new"].verdict if tuned else None, _notes(pairing),
     )  # fmt: skip
+
+
+def _silent(_: str) -> None:
+    """Tell nobody."""
 
 
 def _neighbors(dataset: Dataset, depth: int) -> NDArray[np.int64]:
@@ -159,7 +162,7 @@ def _relevance(pairing: Pairing, lists: Sequence[NDArray[np.int64]]) -> tuple[Re
                 float(differences.mean()),
                 low,
                 high,
-            )  # fmt: skip
+            )
         )
     return tuple(changes)
 
@@ -172,11 +175,9 @@ def _side(dataset: Dataset) -> EmbeddingSide:
     )
 
 
-def _costs(
-    old: EmbeddingSide, new: EmbeddingSide, tuned: Mapping[str, Tuned] | None
-) -> tuple[CostChange, ...]:
+def _costs(old: EmbeddingSide, new: EmbeddingSide, tuned: Mapping[str, Tuned]) -> tuple[CostChange, ...]:
     found = [CostChange("vectors", "bytes", old.rows * old.bytes_per_row, new.rows * new.bytes_per_row)]
-    one, two = (None if tuned is None else tuned[name].choice for name in ("old", "new"))
+    one, two = (tuned[name].choice if tuned else None for name in ("old", "new"))
     if one is None or two is None:
         return tuple(found)
     found += [

@@ -45,28 +45,32 @@ def paired(
             raise UsageError(f"{side.name} holds no corpus. Accepted: two corpora, or two data sets")
     one, two = (side.corpus for side in sides)
     assert one is not None and two is not None  # noqa: S101 - checked above
-    places = _places(one, two, "rows")
-    stated = [metric, metric if new_metric is None else new_metric]
     metrics = [
-        side.metric if given is None else Metric(given) for side, given in zip(sides, stated, strict=True)
+        _metric(side.metric, given, side.name)
+        for side, given in zip(sides, (metric, metric if new_metric is None else new_metric), strict=True)
     ]
+    places = _places(one, two, "rows")
     asked = [
         side.queries if named is None else open_queries(named)
         for side, named in zip(sides, (old_queries, new_queries), strict=True)
     ]
     first, second = _queries(one, two, asked[0], asked[1], sample, seed)
     return Pairing(
-        open_dataset(one, first, metric=_known(metrics[0], sides[0].name), qrels=qrels),
-        open_dataset(two, second, metric=_known(metrics[1], sides[1].name), qrels=qrels),
+        open_dataset(one, first, metric=metrics[0], qrels=qrels),
+        open_dataset(two, second, metric=metrics[1], qrels=qrels),
         places,
         first.corpus_rows is not None,
     )
 
 
-def _known(metric: Metric | None, name: str) -> Metric:
-    if metric is None:
+def _metric(known: Metric | None, stated: Any, name: str) -> Metric:
+    if stated is None and known is None:
         raise UsageError(f"no metric: {name} does not state one. State it: --metric cosine, ip or l2")
-    return metric
+    chosen = known if stated is None else Metric(stated)
+    assert chosen is not None  # noqa: S101 - one of both is known
+    if known is not None and chosen is not known:
+        raise UsageError(f"metric mismatch: {name} states {known}, not {chosen}")
+    return chosen
 
 
 def _queries(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from recallatk.core.migrated import SpaceChange
-from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +25,7 @@ def recommendation(
     mixed: MixedSpaces,
     relevance: tuple[RelevanceChange, ...],
     costs: tuple[CostChange, ...],
-    tuned: Mapping[str, Tuned] | None,
+    tuned: Mapping[str, Tuned],
 ) -> tuple[str, ...]:
     """What to do, the most important first."""
     found = list(_first(mixed))
@@ -56,7 +55,8 @@ def _quality(
     for each in relevance[:1]:
         if each.low is None or each.high is None or each.low <= 0 <= each.high:
             yield (
-                f"{each.measure} of exact search does not differ for certain ({each.difference:+.3f}): decide by cost."
+                f"{each.measure} of exact search does not differ for certain ({each.difference:+.3f}): "
+                "decide by cost."
             )
         elif each.low > 0:
             yield f"The new embedding is better: {each.measure} of exact search {each.difference:+.3f}."
@@ -66,7 +66,10 @@ def _quality(
     if relevance or deepest is None or deepest.mean.value is None:
         return
     if deepest.mean.value >= _NEARLY_ALL:
-        yield f"Results stay as they are: {deepest.mean.value:.1%} of the top {deepest.k} are the same ({change})."
+        yield (
+            f"Results stay as they are: {deepest.mean.value:.1%} of the top {deepest.k} are the same "
+            f"({change})."
+        )
     else:
         yield (
             f"Results change: {deepest.mean.value:.1%} of the top {deepest.k} stay. Whether the new ones are "
@@ -74,8 +77,8 @@ def _quality(
         )
 
 
-def _settings(tuned: Mapping[str, Tuned] | None) -> Iterator[str]:
-    if tuned is None:
+def _settings(tuned: Mapping[str, Tuned]) -> Iterator[str]:
+    if not tuned:
         return
     for name in ("old", "new"):
         chosen = tuned[name].choice
@@ -89,9 +92,10 @@ def _settings(tuned: Mapping[str, Tuned] | None) -> Iterator[str]:
 
 
 def _costs(costs: tuple[CostChange, ...]) -> Iterator[str]:
-    said = []
-    for each in costs:
-        if each.ratio is not None and not 1 / _NOTABLE < each.ratio < _NOTABLE:
-            said.append(f"{each.name} {each.ratio:.2g} times")
+    said = [
+        f"{each.name} {each.ratio:.2g} times"
+        for each in costs
+        if each.ratio is not None and not 1 / _NOTABLE < each.ratio < _NOTABLE
+    ]
     if said:
-        yield f"{counted(len(said), 'cost changes', 'costs change')}: {', '.join(said)}."
+        yield f"Costs that change: {', '.join(said)}."

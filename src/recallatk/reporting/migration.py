@@ -19,7 +19,7 @@ from recallatk.reporting.labels import cut, number, with_margin
 from recallatk.reporting.markdown import render_markdown
 from recallatk.reporting.text import for_console, printable, render_text, terminal_width
 from recallatk.reporting.verdict_words import goal_said
-from recallatk.units import counted, format_duration, format_size
+from recallatk.units import counted, mebibytes
 
 if TYPE_CHECKING:
     from recallatk.core.migrated import CostChange, EmbeddingSide, Migrated
@@ -55,8 +55,8 @@ def migration_to_html(found: Migrated) -> str:
 
 
 def _advice(found: Migrated) -> Section:
-    changed = f"The new vectors are {found.change}."
-    lead = f"{found.outcome}. {changed}" if found.outcome else changed
+    changed = f"New vectors: {found.change}."
+    lead = f"{found.outcome} for the new embedding. {changed}" if found.outcome else changed
     goals = [] if found.verdict is None else [goal_said(each) for each in found.verdict.goals]
     blocks: list[Block] = [Lead(lead), Sentences([printable(each) for each in goals])]
     return Section("Recommendation", [*blocks, Items([printable(each) for each in found.advice])], "advice")
@@ -103,15 +103,14 @@ def _mixed(found: Migrated) -> Section:
 
 
 def _settings(found: Migrated) -> Section:
-    if found.tuned is None:
-        return Section("", [])
     rows = []
     for name, tuned in found.tuned.items():
         chosen = tuned.choice or tuned.nearest
         rows.append([name, "yes" if tuned.met else "no", _setting(chosen)])
     said = "Held-out queries of each embedding judged its own setting."
-    table = Table("Settings at the target", ["embedding", "meets it", "setting"], rows, 3)
-    return Section("Settings", [table, Sentences([said])], "settings")
+    header = ["embedding", "meets the target", "setting"]
+    notes = [said] if found.tuned else []
+    return Section("Settings", [Table("Settings", header, rows, 3), Sentences(notes)], "settings")
 
 
 def _setting(chosen: Candidate | None) -> str:
@@ -127,8 +126,8 @@ def _costs(found: Migrated) -> Section:
     ]
     table = Table("Costs", ["cost", "old", "new", "new / old"], rows, 1)
     noisy = [
-        "Times come from two separate tunings: what else the machine did is in their ratio. Measure both in one "
-        "run before you rely on it."
+        "Times come from two separate tunings: what else the machine did is in their ratio. "
+        "Measure both in one run before you rely on it."
     ]
     return Section("Costs", [table, Sentences(noisy if found.tuned else [])], "costs")
 
@@ -137,8 +136,8 @@ def _cost(each: CostChange, value: float | None) -> str:
     if value is None:
         return "-"
     if each.unit == "bytes":
-        return format_size(int(value))
-    return format_duration(value) if each.unit == "s" else f"{value:.3g} {each.unit}"
+        return mebibytes(value)
+    return f"{value:,.3g} {each.unit}" if value < 1_000 else f"{value:,.0f} {each.unit}"
 
 
 def _sides(found: Migrated) -> Section:
