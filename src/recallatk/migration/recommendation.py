@@ -42,10 +42,10 @@ def recommendation(
 
 def _first(mixed: MixedSpaces) -> Iterator[str]:
     if mixed.found:
-        ids = ", ".join(map(str, mixed.ids[:3]))
+        ids = f", such as {', '.join(map(str, mixed.ids[:3]))}" if mixed.ids else ""
         yield (
             f"Do not switch yet: {mixed.share:.1%} of the new rows were made by another model than the rest. "
-            f"Embed them again, such as {ids}."
+            f"Embed them again{ids}."
         )
 
 

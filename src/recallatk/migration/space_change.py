@@ -10,6 +10,8 @@ import pyarrow as pa
 from recallatk.analysis.foreign_rows import FEWEST_ROWS, foreign_rows
 from recallatk.analysis.geometry import unit
 from recallatk.analysis.intervals import share_interval
+from recallatk.analysis.separation import FEWEST_COORDINATES, separation
+from recallatk.analysis.separation import MOST_ROWS as MOST_ROWS_APART
 from recallatk.core.migrated import MixedSpaces, SpaceChange
 from recallatk.datasets.matrix import gather
 
@@ -60,11 +62,19 @@ def mixed_spaces(pairing: Pairing, rows: NDArray[np.int64], old: Floats, new: Fl
     needed = max(FEWEST_ROWS, _ROWS_PER_DIMENSION * old.shape[1])
     if len(rows) < needed:
         return MixedSpaces(None, looked=len(rows), why=f"{len(rows):,} rows are too few; it takes {needed:,}")
+    if min(old.shape[1], new.shape[1]) < FEWEST_COORDINATES:
+        why = f"it takes {FEWEST_COORDINATES} dimensions"
+        return MixedSpaces(None, looked=len(rows), why=why)
     found = foreign_rows(unit(old), unit(new))
     if not found.told:
         why = f"the old vectors predict too little of the new ones (cosine {found.predicted:.2f})"
         return MixedSpaces(None, looked=len(rows), why=why)
     count = int(np.count_nonzero(found.foreign))
+    parts = None if count else separation(new)
+    if parts is not None and parts.unrelated:
+        # About half of the rows are too many for the map, and few enough for the geometry.
+        low, high = share_interval(parts.smaller * MOST_ROWS_APART, MOST_ROWS_APART) or (None, None)
+        return MixedSpaces(parts.smaller, low, high, MOST_ROWS_APART)
     low, high = share_interval(count, len(rows)) or (None, None)
     ids: Any = pairing.new.corpus.ids.take(pa.array(np.sort(rows[found.foreign])[:_SHOWN]))
     return MixedSpaces(count / len(rows), low, high, len(rows), tuple(ids.to_pylist()))

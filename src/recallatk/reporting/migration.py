@@ -97,8 +97,9 @@ def _mixed(found: Migrated) -> Section:
         said = f"All of {looked} that were looked at follow one change of model{most}."
     else:
         ends = "" if mixed.low is None or mixed.high is None else f" ({mixed.low:.1%} to {mixed.high:.1%})"
-        ids = ", ".join(cut(str(each), _LONGEST) for each in mixed.ids[:_SHOWN_IDS])
-        said = f"{mixed.share:.1%}{ends} of {looked} were made by another model than the rest, such as {ids}."
+        some = ", ".join(cut(str(each), _LONGEST) for each in mixed.ids[:_SHOWN_IDS])
+        ids = f", such as {some}" if some else ""
+        said = f"{mixed.share:.1%}{ends} of {looked} were made by another model than the rest{ids}."
     return Section("Mixed spaces", [Sentences([printable(said)])], "mixed")
 
 
