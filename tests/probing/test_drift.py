@@ -36,10 +36,9 @@ def files(tmp_path_factory):
         "narrow": made(QUERIES, 4)[:, :4], "few": made(9, 5), "none": made(0, 6),
     }.items():  # fmt: skip
         np.save(folder / f"{name}.npy", vectors)
-    run = measure("exact", CORPUS, made(QUERIES, 3, 1.0), metric="ip", at=[10], rounds=1)
-    recallatk.save_run(
-        run, folder / "run", recallatk.open_dataset(CORPUS, made(QUERIES, 3, 1.0), metric="ip")
-    )
+    words = ("--engine", "exact", "--metric", "ip", "--at", "10", "--rounds", "1", "--out", "run")
+    ran = command("run", "corpus.npy", "july.npy", *words, cwd=folder)
+    assert ran.returncode == 0, ran.stderr
     return folder
 
 
