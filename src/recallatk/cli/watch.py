@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from recallatk.reporting.metrics import ProbeMetrics
 
 _HOOK_SECONDS = 600
+Baseline = Annotated[
+    str | None,
+    typer.Option(help="Earlier queries: probe only if the latest ones, or the collection, have drifted."),
+]
+AtLeast = Annotated[str, typer.Option(help="With --baseline: longest time without a probe.")]
+OnFail = Annotated[
+    str | None,
+    typer.Option(help="Command to run on FAIL, with the probe as JSON on standard input; then go on."),
+]
 
 
 def watch(
@@ -54,15 +63,9 @@ def watch(
     truth: TruthSource = None,
     corpus: MadeFrom = None,
     proxy: Annotated[bool, typer.Option("--proxy", help="Exact neighbors for every tenth query.")] = False,
-    baseline: Annotated[
-        str | None,
-        typer.Option(help="Earlier queries: probe only if the latest ones, or the collection, have drifted."),
-    ] = None,
-    at_least: Annotated[str, typer.Option(help="With --baseline: longest time without a probe.")] = "24h",
-    on_fail: Annotated[
-        str | None,
-        typer.Option(help="Command to run on FAIL, with the probe as JSON on standard input; then go on."),
-    ] = None,
+    baseline: Baseline = None,
+    at_least: AtLeast = "24h",
+    on_fail: OnFail = None,
     history: HistoryFile = None,
     textfile: Annotated[
         Path | None, typer.Option(help="Write Prometheus metrics to this file after each probe.")

@@ -38,27 +38,24 @@ DEFAULT_AT = (1, 10)
 DEFAULT_SAMPLE = 1_000
 _JUDGED = ("nDCG@10", "R@10", "RR@10")
 _JUDGED_DEPTH = 10
+_REAL_QUERIES = (
+    "a target needs real queries, embedded for both: --old-queries FILE --new-queries FILE. Rows of the "
+    "corpus are easier"
+)
 
 
 def migrate(
     old: Any,
     new: Any,
     *,
-    old_queries: Any = None,
-    new_queries: Any = None,
-    metric: Metric | str | None = None,
-    new_metric: Metric | str | None = None,
-    at: Sequence[int] = DEFAULT_AT,
-    qrels: Any = None,
-    target: Sequence[str] = (),
-    budgets: Sequence[str] = (),
-    engines: Sequence[str] | None = None,
-    new_engines: Sequence[str] | None = None,
-    seconds: float | None = None,
-    sample: int = DEFAULT_SAMPLE,
-    seed: int = 0,
+    old_queries: Any = None, new_queries: Any = None,
+    metric: Metric | str | None = None, new_metric: Metric | str | None = None,
+    at: Sequence[int] = DEFAULT_AT, qrels: Any = None,
+    target: Sequence[str] = (), budgets: Sequence[str] = (),
+    engines: Sequence[str] | None = None, new_engines: Sequence[str] | None = None,
+    seconds: float | None = None, sample: int = DEFAULT_SAMPLE, seed: int = 0,
     progress: Callable[[str], None] | None = None,
-) -> Migrated:
+) -> Migrated:  # fmt: skip
     """Compare two embeddings of the same rows: another model, version, type, dimension or index.
 
     Args:
@@ -80,44 +77,61 @@ def migrate(
         progress: called with what is done next.
     """
     tell = progress or _silent
-    sort_goals([*target, *budgets])
-    cutoffs = sorted(set(at))
-    if not cutoffs or cutoffs[0] < 1:
-        raise UsageError(f"k = {', '.join(map(str, at)) or 'nothing'}. Accepted: 1 or more")
-    if sample < 1:
-        raise UsageError(f"a sample of {sample} queries. Accepted: 1 or more")
+    _require(at, sample, target, budgets)
     pairing = paired(old, new, old_queries, new_queries, metric, new_metric, qrels, sample, seed)
     if target and pairing.rows_as_queries:
-        raise UsageError(
-            "a target needs real queries, embedded for both: --old-queries FILE --new-queries FILE. Rows of "
-            "the corpus are easier"
-        )
-    if budgets and not target:
-        raise UsageError('a budget needs a target to tune to: --target "recall@10 >= 0.95"')
+        raise UsageError(_REAL_QUERIES)
     tell("exact neighbors")
-    depth = max(*cutoffs, _JUDGED_DEPTH) if pairing.old.qrels else cutoffs[-1]
-    lists = [_neighbors(each, depth) for each in (pairing.old, pairing.new)]
-    translated = np.where(lists[1] >= 0, pairing.places[lists[1]], -1)
-    overlaps = tuple(_overlap(lists[0], translated, k) for k in cutoffs)
-    relevance = _relevance(pairing, lists)
+    overlaps, relevance = _neighborhoods(pairing, sorted(set(at)))
     tell("vectors")
     rows, before, after = rows_of_both(pairing, seed)
     change, mixed = space_change(before, after), mixed_spaces(pairing, rows, before, after)
+    names = (engines, engines if new_engines is None else new_engines)
+    goals = {"target": list(target), "budgets": list(budgets), "seconds": seconds, "seed": seed}
+    tuned = _tuned(pairing, names, goals, tell) if target else {}
     sides = _side(pairing.old), _side(pairing.new)
-    tuned: dict[str, Tuned] = {}
-    chosen = (engines, engines if new_engines is None else new_engines)
-    for name, data, names in zip(("old", "new"), (pairing.old, pairing.new), chosen, strict=True):
-        if target:
-            tell(f"tuning the {name} embedding")
-            tuned[name] = tune(
-                data, target=list(target), budgets=list(budgets), engines=names, seconds=seconds, seed=seed
-            )
     costs = _costs(*sides, tuned)
+    advice = recommendation(change, overlaps, mixed, relevance, costs, tuned)
+    verdict = tuned["new"].verdict if tuned else None
     return Migrated(
-        sides[0], sides[1], change, overlaps, pairing.rows_as_queries, mixed, costs,
-        recommendation(change, overlaps, mixed, relevance, costs, tuned), relevance, tuned,
-        tuned["new"].verdict if tuned else None, _notes(pairing),
+        *sides, change, overlaps, pairing.rows_as_queries, mixed, costs, advice, relevance, tuned, verdict,
+        _notes(pairing),
     )  # fmt: skip
+
+
+def _require(at: Sequence[int], sample: int, target: Sequence[str], budgets: Sequence[str]) -> None:
+    """Refuse what cannot be done before any file is opened."""
+    sort_goals([*target, *budgets])
+    if not at or min(at) < 1:
+        raise UsageError(f"k = {', '.join(map(str, at)) or 'nothing'}. Accepted: 1 or more")
+    if sample < 1:
+        raise UsageError(f"a sample of {sample} queries. Accepted: 1 or more")
+    if budgets and not target:
+        raise UsageError('a budget needs a target to tune to: --target "recall@10 >= 0.95"')
+
+
+def _neighborhoods(
+    pairing: Pairing, cutoffs: Sequence[int]
+) -> tuple[tuple[NeighborOverlap, ...], tuple[RelevanceChange, ...]]:
+    """What becomes of the exact neighbors of each query."""
+    depth = max(cutoffs[-1], _JUDGED_DEPTH) if pairing.old.qrels else cutoffs[-1]
+    lists = [_neighbors(each, depth) for each in (pairing.old, pairing.new)]
+    translated = np.where(lists[1] >= 0, pairing.places[lists[1]], -1)
+    return tuple(_overlap(lists[0], translated, k) for k in cutoffs), _relevance(pairing, lists)
+
+
+def _tuned(
+    pairing: Pairing,
+    engines: Sequence[Sequence[str] | None],
+    goals: Mapping[str, Any],
+    tell: Callable[[str], None],
+) -> dict[str, Tuned]:
+    """The settings of both embeddings at the same target."""
+    found = {}
+    for name, data, names in zip(("old", "new"), (pairing.old, pairing.new), engines, strict=True):
+        tell(f"tuning the {name} embedding")
+        found[name] = tune(data, engines=names, **goals)
+    return found
 
 
 def _silent(_: str) -> None:
