@@ -165,7 +165,7 @@ def test_a_sample_is_marked(folder):
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "1MiB"], "256 MiB or more"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--memory", "much"], "'much' is not a size"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--threads", "0"], "0 threads"),
-        (["corpus.parquet", "queries.npy", "--metric", "l2", "--backend", "gpu"], "blas or faiss"),
+        (["corpus.parquet", "queries.npy", "--metric", "l2", "--backend", "gpu"], "blas, faiss, int8 or jax"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--where", "size = 1"], "no column 'size'"),
         (["corpus.parquet", "queries.npy", "--metric", "l2", "--out", "."], "is a folder"),
         (["corpus.parquet", "--metric", "l2"], "has vectors but no queries"),
