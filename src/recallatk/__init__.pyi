@@ -12,6 +12,7 @@ from recallatk.api import assess_stages as assess_stages
 from recallatk.api import compare as compare
 from recallatk.api import ground_truth as ground_truth
 from recallatk.api import load_truth as load_truth
+from recallatk.api import plan_truth as plan_truth
 from recallatk.api import score as score
 from recallatk.api import verify_truth as verify_truth
 from recallatk.bench import Limits as Limits
@@ -69,7 +70,9 @@ from recallatk.probing import watch as watch
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.regression import accept_baseline as accept_baseline
+from recallatk.regression import accept_measured as accept_measured
 from recallatk.regression import compare_results as compare_results
+from recallatk.regression import gate as gate
 from recallatk.regression import gate_results as gate_results
 from recallatk.reporting import assessment_to_dict as assessment_to_dict
 from recallatk.reporting import assessment_to_text as assessment_to_text

@@ -15,7 +15,7 @@ RecallError
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recallatk.redaction import hide_known, redact_text, writable
 
@@ -31,6 +31,17 @@ class RecallError(Exception):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(hide_known(writable(message)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Subclasses take other arguments than the message, and errors cross between processes.
+        return _restored, (type(self), str(self), vars(self))
+
+
+def _restored(kind: type[RecallError], message: str, state: Mapping[str, Any]) -> RecallError:
+    error = kind.__new__(kind)
+    RecallError.__init__(error, message)
+    vars(error).update(state)
+    return error
 
 
 class UsageError(RecallError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from recallatk.errors import UsageError
 from recallatk.filters.eligibility import Eligibility
 from recallatk.pair_scores import tolerance
 from recallatk.truths.corpus_reader import Reader
-from recallatk.truths.decision import Pairs, decide, grouped
+from recallatk.truths.decision import Pairs, decide, decisions, grouped
 from recallatk.truths.insertion import NeighborLists, has_near, insert
 from recallatk.truths.scanner_blas import BlasScanner
 from recallatk.truths.space import FLOAT32, Space
@@ -169,7 +169,7 @@ class _Update:
                 queries,
                 everything,
                 self.depth + 1,
-                partial(BlasScanner, space.width, FLOAT32.dtype),
+                BlasScanner,
                 threads=self.search.threads,
                 most=8 * self.depth + 256,
                 floors=floors,
@@ -197,7 +197,13 @@ class _Update:
         results.rows[which] = self._now(before.rows[which])
         results.scores[which], results.tied[which] = before.scores[which], before.tied[which]
         results.tie_counts[which] = before.tie_counts[which]
-        results.decided[which] = self.certificate.decided[which]
+        # An older format has another meaning of float32 and float64.
+        results.decided[which] = decisions(
+            before.scores[which, -1],
+            self.certificate.next_scores[which],
+            self.certificate.bounds[which],
+            self.certificate.decided[which] == Decision.EXACT,
+        )
         results.bounds[which] = self.certificate.bounds[which]
         results.next_rows[which] = self._now(self.certificate.next_rows[which])
         results.next_scores[which] = self.certificate.next_scores[which]
@@ -258,11 +264,7 @@ class _Update:
         results.tied[some] = lines.tied[good, :-1]
         results.bounds[some] = tolerance(metric, scores[:, -2:], np.ones(1), dimension).max(axis=1)
         exact = has_near(metric, scores, dimension)
-        results.decided[some] = np.where(exact, Decision.EXACT, self._scanned_in(some))
-
-    def _scanned_in(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
-        float64 = self.certificate.decided[which] == Decision.FLOAT64
-        return np.where(float64, int(Decision.FLOAT64), int(Decision.FLOAT32))
+        results.decided[some] = decisions(scores[:, -2], scores[:, -1], results.bounds[some], exact)
 
     def _decide(self, which: NDArray[np.int64], new: Pairs) -> None:
         """Decide some queries again from known and new rows."""
@@ -274,7 +276,7 @@ class _Update:
         self._rescore_near(vectors, pairs)
         verdict = decide(self.search.metric, vectors, pairs, self.depth, self.search.reader.rows)
         self.results.forget_ties(which)
-        self.results.put(which, np.ones(len(which), bool), verdict, self._scanned_in(which))
+        self.results.put(which, np.ones(len(which), bool), verdict)
 
     def _known_pairs(self, which: NDArray[np.int64]) -> Pairs:
         """The rows that were known of some queries, by the queries' places among these."""
