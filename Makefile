@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Two pips must not fill one environment at a time.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo test quick check format docs site package notebooks bench clean
+.PHONY: demo test quick check format docs site package notebooks bench leaderboard clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m recallatk demo
@@ -70,6 +70,12 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/index_memory.py
 	$(BIN)/python benchmarks/open_loop.py
 	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/publish.py
+
+# About ten minutes on a quiet machine: docs/leaderboard.md, and a site in build/leaderboard/site.
+leaderboard: $(VENV)/.dev
+	$(BIN)/python benchmarks/leaderboard.py
+	$(BIN)/python scripts/generate_docs.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo

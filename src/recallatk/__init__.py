@@ -68,6 +68,7 @@ _ROOMS = {
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
     "probing": ("probe", "tune_effort", "watch"),
+    "publishing": ("publish",),
     "quality": ("Quality", "QualityJudge"),
     "regression": ("accept_baseline", "accept_measured", "compare_results", "gate", "gate_results"),
     "reporting": (

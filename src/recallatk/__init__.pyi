@@ -67,6 +67,7 @@ from recallatk.pipeline import Path as Path
 from recallatk.probing import probe as probe
 from recallatk.probing import tune_effort as tune_effort
 from recallatk.probing import watch as watch
+from recallatk.publishing import publish as publish
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.regression import accept_baseline as accept_baseline

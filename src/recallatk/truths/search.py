@@ -219,7 +219,7 @@ class ExactSearch:
         random = np.random.default_rng(0)
         counts = (self.dataset.corpus.rows, len(group))
         some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in counts)
-        return find_rotation(space, self.reader.rows(some), self.queries[group[asked]], k, pairs)
+        return find_rotation(space, self.reader.rows(some), self.queries[group[asked]], k, (queries, rows))
 
     def _pairs(self, group: NDArray[np.int64]) -> tuple[int, int]:
         """How many queries and rows a rotation has to pay for."""

@@ -27,7 +27,9 @@ def render_html(document: Document) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    library, script, style = chart_library(), _file("page.js"), _file("page.css")
+    # Without charts a page needs no library, which is most of its size.
+    library = chart_library() if document.charts else ""
+    script, style = _file("page.js"), _file("page.css")
     environment = Environment(
         loader=FunctionLoader(_file),
         autoescape=True,
@@ -44,7 +46,7 @@ def render_html(document: Document) -> str:
     return environment.get_template("page.html.jinja").render(
         document=document,
         version=__version__,
-        policy=Markup(policy([library, script], style)),  # noqa: S704 - hashes only
+        policy=Markup(policy([each for each in (library, script) if each], style)),  # noqa: S704 - hashes only
         library=Markup(library),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         style=Markup(style),  # noqa: S704 - our own file
