@@ -16,13 +16,13 @@ from recallatk.analysis.query_groupings import KnownQueries
 from recallatk.analysis.sides import ComparedSide, SideBuild, SideKind, SideSetting
 from recallatk.analysis.weighting import query_columns, weights_by_query
 from recallatk.bench.environment import describe_environment
+from recallatk.bench.journal import Journal
 from recallatk.bench.measurement import require_measurable, trial_settings_of
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.goals.target import Target
 from recallatk.regression.run_side import described_queries
 from recallatk.scratch import ScratchFolder, sweep
 from recallatk.tuning.index_client import IndexClient, IndexPool
-from recallatk.tuning.journal import Journal
 from recallatk.tuning.query_split import Side
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Truth
     from recallatk.core.probed import Probed
-    from recallatk.goals.against_baseline import Gated
+    from recallatk.goals.gated import Gated
 
 DEFAULTS: dict[str, Any] = {
     "at": 10,
@@ -178,7 +178,7 @@ def _beside_baseline(found: Probed, gated: Gated) -> Probed:
 
 def _lost_most(gated: Gated) -> list[AskedQuery]:
     """The queries whose recall fell most, if the goal is not met."""
-    if gated.verdict.met:
+    if gated.verdict.met or gated.compared is None:
         return []
     lost = [each for pair in gated.compared.pairs for each in pair.changed if each.second < each.first]
     lost.sort(key=lambda each: each.second - each.first)

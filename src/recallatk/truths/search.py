@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -164,7 +164,7 @@ class ExactSearch:
 
     def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
         precision, capped, guesses = _STAGES[stage]
-        space = Space(self.metric, precision, self.queries.shape[1], self.centre())
+        space = Space(self.metric, precision, self.queries.shape[1], self.centre)
         # One more than the depth: its score is the gap, and whether it ties is worth knowing.
         k = self.depth + 1
         backend = self._backend(space, group, k) if precision is FLOAT32 else BLAS
@@ -225,6 +225,7 @@ class ExactSearch:
         """How many queries and rows a rotation has to pay for."""
         return len(group), self.dataset.corpus.rows
 
+    @cached_property
     def centre(self) -> NDArray[np.float32] | None:
         """A point amid the corpus, where one is of use."""
         if self.metric is not Metric.L2:
@@ -247,7 +248,7 @@ class ExactSearch:
     def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
         proven = ~(candidates.abandoned | candidates.missed)
         if proven.any():
-            self._prove(group, candidates, proven)
+            self.prove(group, candidates, proven)
         self._plan_again(1, group[candidates.missed])
         # Too many candidates with guesses are too many without.
         self._plan_again(max(stage, 1) + 1, group[candidates.abandoned])
@@ -260,7 +261,8 @@ class ExactSearch:
             step = heavy_queries(self.plan.group_queries, self.dataset.corpus.rows)
         self._plan_work(stage, [left[first : first + step] for first in range(0, len(left), step)])
 
-    def _prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+        """Decide the proven queries of a group from their candidates, and keep the results."""
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
 
         def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], DecidedRows]:

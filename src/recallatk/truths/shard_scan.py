@@ -129,7 +129,8 @@ class _ShardScan(ExactSearch):
         scores = np.where(np.isneginf(reached), np.nan, better)
         return space.floors(self.queries[group], scores, np.zeros(len(group)))
 
-    def _prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+        """Keep the candidates of a group with their scores and the rows of the whole corpus."""
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
         self.found.append(
             Pairs(group[pairs.queries], pairs.rows + self.first_row, pairs.scores, pairs.tolerances)

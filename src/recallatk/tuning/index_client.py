@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.adapters import Engine
+    from recallatk.bench.journal import Journal
     from recallatk.bench.trial_result import Answered
     from recallatk.core import Dataset, Truth
     from recallatk.goals import Target
-    from recallatk.tuning.journal import Journal
     from recallatk.tuning.query_split import Side
 
 # Seconds for an idle worker to close its engine; short, because a tuning may hold several.
