@@ -76,7 +76,7 @@ SLOW_MODULES = {
     "arrivals and clients take their time": {"test_open_loop", "test_processes", "test_closed_loops"},
     "pages are drawn": {
         *("test_page", "test_tuned_page", "test_charts", "test_plot", "test_notebook"),
-        *("test_site", "test_bad_runs", "test_site_content"),
+        *("test_site", "test_bad_runs", "test_site_content", "test_documentation_site"),
     },
     "the data are large or many": {
         *("test_scale", "test_extreme_sizes", "test_many_filters", "test_long_filters", "test_peers"),

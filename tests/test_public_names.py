@@ -92,6 +92,7 @@ PUBLIC = [
     "open_queries",
     "parse_filter",
     "parse_measure",
+    "plan_truth",
     "probe",
     "publish",
     "queries_from_corpus",
