@@ -61,7 +61,7 @@ _ROOMS = {
     "pipeline": ("Path",),
     "probing": ("probe", "tune_effort", "watch"),
     "quality": ("Quality", "QualityJudge"),
-    "regression": ("accept_baseline", "compare_results", "gate_results"),
+    "regression": ("accept_baseline", "accept_measured", "compare_results", "gate", "gate_results"),
     "reporting": (
         "assessment_to_dict",
         "assessment_to_text",

@@ -70,7 +70,9 @@ from recallatk.probing import watch as watch
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.regression import accept_baseline as accept_baseline
+from recallatk.regression import accept_measured as accept_measured
 from recallatk.regression import compare_results as compare_results
+from recallatk.regression import gate as gate
 from recallatk.regression import gate_results as gate_results
 from recallatk.reporting import assessment_to_dict as assessment_to_dict
 from recallatk.reporting import assessment_to_text as assessment_to_text

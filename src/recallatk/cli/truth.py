@@ -80,7 +80,8 @@ def compute(
     memory: Memory = None,
     threads: Threads = None,
     store: StoreFolder = None,
-    backend: Annotated[str, typer.Option(help="Compute backend: blas or faiss.")] = "blas",
+    backend: Annotated[str, typer.Option(help="Compute backend: auto, blas, faiss, int8 or jax.")] = "auto",
+    device: Annotated[str | None, typer.Option(help="Device: cpu, or gpu or tpu through JAX.")] = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     seed: Seed = 0,
@@ -117,7 +118,7 @@ def compute(
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = obtain_truth(
             dataset, depth=depth, store=store, memory=memory, threads=threads, backend=backend,
-            progress=step,
+            device=device, progress=step,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     if out is not None:

@@ -6,6 +6,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from recallatk.adapters.probe_limits import ProbeLimits
+from recallatk.adapters.target_schemes import open_collection
 from recallatk.core.probed import WatchLook
 from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.probing.probe import probe
@@ -32,6 +34,7 @@ def watch(
     looks: int | None = None,
     history: PathLike | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    sql: str | None = None,
     **asked: Any,
 ) -> Iterator[WatchLook]:
     """Probe a collection again and again; each look is yielded as soon as it is done.
@@ -47,6 +50,7 @@ def watch(
         looks: how many; None for no end.
         history: append each probe to this history.
         sleep: waits between looks.
+        sql: a statement that is the search, for PostgreSQL.
         asked: what `probe` takes, such as goals, at, where and search.
     """
     if every <= 0:
@@ -58,7 +62,7 @@ def watch(
         try:
             seed = asked.get("seed", int(now.timestamp()))
             latest = None if queries is None else recent
-            found = probe(target, queries, recent=latest, **{**asked, "seed": seed})
+            found = _look(target, queries, sql, recent=latest, **{**asked, "seed": seed})
         except EngineError as failed:
             if done == 0:
                 raise
@@ -71,6 +75,14 @@ def watch(
         yield WatchLook(now.isoformat(timespec="seconds"), found, problem, wait)
         if looks is None or done < looks:
             sleep(wait)
+
+
+def _look(target: str, queries: Any, sql: str | None, **asked: Any) -> Probed:
+    if sql is None:
+        return probe(target, queries, **asked)
+    limits = ProbeLimits(seconds=asked.get("timeout", ProbeLimits().seconds))
+    with open_collection(target, limits, sql=sql) as opened:
+        return probe(opened, queries, **asked)
 
 
 def _remembered(found: Probed, history: PathLike) -> str:

@@ -4,6 +4,8 @@ Format history:
 1. An uncompressed NPZ of named arrays; `header` is JSON with the format version and the identity of the
    work, `digest` the fingerprint of all others.
 2. A sweep has `proven` beside `floors`, which may be guesses, and `errors`, how far its scores may be off.
+3. `errors` are what scanners stated; `reach` and `largest_norm`, from which they were computed, are gone.
+   `decided` in the results depends on the data alone.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 class Checkpoint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +50,7 @@ def contenders(
             queries,
             Eligibility((None,), np.zeros(len(queries), np.int64), None, len(added)),
             k,
-            partial(BlasScanner, space.width, FLOAT32.dtype),
+            BlasScanner,
             threads=search.threads,
             most=8 * k + 256,
             floors=space.floors(queries, scores, bounds),

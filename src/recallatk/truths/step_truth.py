@@ -21,7 +21,7 @@ from recallatk.truths.corpus_reader import PickedVectors, held
 from recallatk.truths.decision import Pairs, decide, grouped
 from recallatk.truths.memory_plan import plan
 from recallatk.truths.results import Results
-from recallatk.truths.search import ExactSearch, scanned_in
+from recallatk.truths.search import ExactSearch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +64,6 @@ class StepTruth:
         self._floors, self._bounds = np.full(queries, np.nan), np.full(queries, np.nan)
         self._unscanned = np.ones(queries, bool)
         self._results = Results(queries, depth)
-        self._decided = np.zeros(queries, np.int64)
         self.scanned_queries = 0
         """Queries that were compared with every live row, over all steps."""
 
@@ -168,7 +167,6 @@ class StepTruth:
         self._lists = _joined(*parts)
         self._lists.rows[len(parts[0].rows) :] = rows[self._lists.rows[len(parts[0].rows) :]]
         self._floors[which] = self._bounds[which] = np.nan
-        self._decided[which] = scan.decided[which]
         self._unscanned[which] = False
         self._trim()
 
@@ -183,7 +181,7 @@ class StepTruth:
         vectors = self.search.queries[which]
         verdict = decide(self.search.metric, vectors, pairs, self.depth, self.search.reader.rows)
         self._results.forget_ties(which)
-        self._results.put(which, np.ones(len(which), bool), verdict, self._decided[which])
+        self._results.put(which, np.ones(len(which), bool), verdict)
 
     def _front(self, lists: Pairs) -> Pairs:
         """The best rows of each list, one more than the depth, and all that may tie with the last of them."""
@@ -205,15 +203,11 @@ class _Lists(ExactSearch):
     def __init__(self, *arguments: object, **named: object) -> None:
         super().__init__(*arguments, **named)  # type: ignore[arg-type]
         self.found: list[Pairs] = []
-        self.decided = np.zeros(len(self.queries), np.int64)
 
-    def prove(
-        self, stage: int, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]
-    ) -> None:
+    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
         """Keep the candidates of a group with their scores."""
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
         self.found.append(Pairs(group[pairs.queries], pairs.rows, pairs.scores, pairs.tolerances))
-        self.decided[group[proven]] = scanned_in(stage)
 
 
 def _of(pairs: Pairs, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Pairs:

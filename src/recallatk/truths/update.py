@@ -15,7 +15,7 @@ from recallatk.digests import match_rows
 from recallatk.errors import UsageError
 from recallatk.pair_scores import tolerance
 from recallatk.truths.contenders import contenders
-from recallatk.truths.decision import Pairs, decide, grouped
+from recallatk.truths.decision import Pairs, decide, decisions, grouped
 from recallatk.truths.insertion import NeighborLists, has_near, insert
 
 if TYPE_CHECKING:
@@ -164,7 +164,13 @@ class _Update:
         results.rows[which] = self._now(before.rows[which])
         results.scores[which], results.tied[which] = before.scores[which], before.tied[which]
         results.tie_counts[which] = before.tie_counts[which]
-        results.decided[which] = self.certificate.decided[which]
+        # An older format has another meaning of float32 and float64.
+        results.decided[which] = decisions(
+            before.scores[which, -1],
+            self.certificate.next_scores[which],
+            self.certificate.bounds[which],
+            self.certificate.decided[which] == Decision.EXACT,
+        )
         results.bounds[which] = self.certificate.bounds[which]
         results.next_rows[which] = self._now(self.certificate.next_rows[which])
         results.next_scores[which] = self.certificate.next_scores[which]
@@ -225,11 +231,7 @@ class _Update:
         results.tied[some] = lines.tied[good, :-1]
         results.bounds[some] = tolerance(metric, scores[:, -2:], np.ones(1), dimension).max(axis=1)
         exact = has_near(metric, scores, dimension)
-        results.decided[some] = np.where(exact, Decision.EXACT, self._scanned_in(some))
-
-    def _scanned_in(self, which: NDArray[np.int64]) -> NDArray[np.int64]:
-        float64 = self.certificate.decided[which] == Decision.FLOAT64
-        return np.where(float64, int(Decision.FLOAT64), int(Decision.FLOAT32))
+        results.decided[some] = decisions(scores[:, -2], scores[:, -1], results.bounds[some], exact)
 
     def _decide(self, which: NDArray[np.int64], new: Pairs) -> None:
         """Decide some queries again from known and new rows."""
@@ -241,7 +243,7 @@ class _Update:
         self._rescore_near(vectors, pairs)
         verdict = decide(self.search.metric, vectors, pairs, self.depth, self.search.reader.rows)
         self.results.forget_ties(which)
-        self.results.put(which, np.ones(len(which), bool), verdict, self._scanned_in(which))
+        self.results.put(which, np.ones(len(which), bool), verdict)
 
     def _known_pairs(self, which: NDArray[np.int64]) -> Pairs:
         """The rows that were known of some queries, by the queries' places among these."""
