@@ -89,6 +89,7 @@ PUBLIC = [
     "parse_filter",
     "parse_measure",
     "probe",
+    "publish",
     "queries_from_corpus",
     "queries_to_tell",
     "read_answers",

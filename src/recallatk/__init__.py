@@ -16,7 +16,16 @@ from recallatk.version import __version__ as __version__
 _ROOMS = {
     "adapters": ("Engine",),
     "analysis": ("Assessment", "SequentialTest", "StagedAssessment", "parse_measure", "queries_to_tell"),
-    "api": ("assess", "assess_stages", "compare", "ground_truth", "load_truth", "score", "verify_truth"),
+    "api": (
+        "assess",
+        "assess_stages",
+        "compare",
+        "ground_truth",
+        "load_truth",
+        "plan_truth",
+        "score",
+        "verify_truth",
+    ),
     "analysis.trend": ("Trend",),
     "bench": ("Limits", "explain", "measure", "read_settings", "run"),
     "capture": ("tap",),
@@ -60,6 +69,7 @@ _ROOMS = {
     "linter": ("audit_run", "audit_settings"),
     "pipeline": ("Path",),
     "probing": ("probe", "tune_effort", "watch"),
+    "publishing": ("publish",),
     "quality": ("Quality", "QualityJudge"),
     "regression": ("accept_baseline", "accept_measured", "compare_results", "gate", "gate_results"),
     "reporting": (

@@ -12,6 +12,7 @@ from recallatk.api import assess_stages as assess_stages
 from recallatk.api import compare as compare
 from recallatk.api import ground_truth as ground_truth
 from recallatk.api import load_truth as load_truth
+from recallatk.api import plan_truth as plan_truth
 from recallatk.api import score as score
 from recallatk.api import verify_truth as verify_truth
 from recallatk.bench import Limits as Limits
@@ -67,6 +68,7 @@ from recallatk.pipeline import Path as Path
 from recallatk.probing import probe as probe
 from recallatk.probing import tune_effort as tune_effort
 from recallatk.probing import watch as watch
+from recallatk.publishing import publish as publish
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.regression import accept_baseline as accept_baseline

@@ -13,7 +13,7 @@ from recallatk.core.trials import called
 from recallatk.redaction import public
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -173,7 +173,7 @@ def different_parts(first: ComparedSide, second: ComparedSide) -> list[str]:
     if None not in (first.metric, second.metric) and first.metric is not second.metric:
         found.append(f"the metric ({first.metric} and {second.metric})")
     parts = different_data(first.fingerprints, second.fingerprints, first.models, second.models)
-    found += [f"the {_PARTS.get(name, name)}" for name in parts]
+    found += [f"the {name}" for name in part_names(parts)]
     if None not in (first.queries, second.queries) and first.queries != second.queries:
         found.append(f"the number of queries ({first.queries:,} and {second.queries:,})")
     if first.weights is not None and second.weights is not None:
@@ -182,6 +182,11 @@ def different_parts(first: ComparedSide, second: ComparedSide) -> list[str]:
     elif first.weights is not second.weights and {first.kind, second.kind} <= _WEIGHTED:
         found.append("the weights of the queries, which one of them has")
     return found
+
+
+def part_names(parts: Iterable[str]) -> list[str]:
+    """What fingerprints are of, in words."""
+    return [_PARTS.get(name, name) for name in parts]
 
 
 def with_queries_of(side: ComparedSide, other: ComparedSide) -> ComparedSide:

@@ -19,6 +19,7 @@ COMMANDS = {
     "engines": "List the engines with their parameters.",
     "audit": "Check a benchmark or a run for common mistakes.",
     "report": "Write the HTML report of a run, a tuning or several runs.",
+    "publish": "Write runs as a static site: leaderboards at equal recall, trends, reports, data.",
     "show": "Print the tables of a run.",
     "compare": "Compare runs, tunings, probes or answers, query by query.",
     "gate": "Judge a candidate against its baseline, for CI.",

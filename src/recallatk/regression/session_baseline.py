@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Truth
     from recallatk.core.probed import Probed
-    from recallatk.goals.against_baseline import Gated
+    from recallatk.goals.gated import Gated
 
 FORMAT, VERSION = "recall-assertions", 1
 _ACCEPTED = "a file that pytest --recall-accept wrote"

@@ -51,14 +51,19 @@ def history_to_text(
     )
 
 
-def history_to_html(trends: Sequence[Trend]) -> str:
-    """Trends as one HTML file that loads nothing."""
+def history_to_html(trends: Sequence[Trend], *, about: Sequence[str] = (), home: str = "") -> str:
+    """Trends as one HTML file that loads nothing.
+
+    Args:
+        trends: what `history` found.
+        about: sentences that hold for all of them.
+        home: address of the first page, on a site.
+    """
     from recallatk.reporting.html.page import render_html
 
+    title = "History of recall"
     with unchecked_charts():
-        document = Document(
-            "History of recall", _sections(trends, Form.HTML), window_title="History of recall"
-        )
+        document = Document(title, _sections(trends, Form.HTML), about, window_title=title, home=home)
         return render_html(document)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from recallatk.core import Dataset, Truth
     from recallatk.core.probed import Probed
-    from recallatk.goals.against_baseline import Gated
+    from recallatk.goals.gated import Gated
 
 DEFAULTS: dict[str, Any] = {
     "at": 10,

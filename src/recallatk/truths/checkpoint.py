@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,15 +39,10 @@ class Checkpoint:
     def load(self) -> dict[str, NDArray[Any]] | None:
         """What was saved for the same work; None when there is nothing, or nothing that can be used."""
         try:
-            with self.path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                arrays = dict(file)
-        except Exception:
-            # A damaged checkpoint only means starting over.
+            with self.path.open("rb") as opened:
+                return unpacked(opened, self._header)
+        except OSError:
             return None
-        header, digest = arrays.pop("header", None), arrays.pop("digest", None)
-        if header is None or digest is None or str(header) != self._header:
-            return None
-        return arrays if str(digest) == _digest(arrays) else None
 
     def offer(self, state: Callable[[], Mapping[str, NDArray[Any]]]) -> None:
         """Save the state if the last time is long enough ago."""
@@ -57,13 +52,32 @@ class Checkpoint:
     def save(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Save the state now."""
         with atomic_file(self.path) as scratch, scratch.open("wb") as file:
-            marks = {"header": np.asarray(self._header), "digest": np.asarray(_digest(state))}
-            np.savez(file, allow_pickle=False, **marks, **state)
+            packed(file, self._header, state)
         self._saved = time.monotonic()
 
     def clear(self) -> None:
         """The work is done, and its result is stored elsewhere."""
         self.path.unlink(missing_ok=True)
+
+
+def packed(file: IO[bytes], header: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays, what they are of, and what shows that they are whole."""
+    marks = {"header": np.asarray(header), "digest": np.asarray(_digest(arrays))}
+    np.savez(file, allow_pickle=False, **marks, **arrays)
+
+
+def unpacked(file: IO[bytes], expected: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays that `packed` wrote; None if they are damaged or of something else."""
+    try:
+        with np.load(file, allow_pickle=False) as opened:
+            arrays = dict(opened)
+    except Exception:
+        # A damaged checkpoint only means starting over.
+        return None
+    header, digest = arrays.pop("header", None), arrays.pop("digest", None)
+    if header is None or digest is None or str(header) != expected:
+        return None
+    return arrays if str(digest) == _digest(arrays) else None
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -17,6 +17,7 @@ from recallatk.fingerprint import fingerprint_prefixes, fingerprint_queries, fin
 from recallatk.truths.backends import require_backend
 from recallatk.truths.corpus_reader import held
 from recallatk.truths.memory_plan import MemoryPlan, plan
+from recallatk.truths.ray_work import RayWork
 from recallatk.truths.results import with_columns
 from recallatk.truths.search import ExactSearch
 from recallatk.truths.store import Entry, Identity, Store
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from recallatk.core import Dataset, Truth
     from recallatk.files import PathLike
     from recallatk.truths.checkpoint import Checkpoint
+    from recallatk.truths.ray_cluster import RayCluster
     from recallatk.truths.results import Results
     from recallatk.truths.search import Progress
 
@@ -52,6 +54,7 @@ def ground_truth(
     since: Truth | None = None,
     progress: Progress | None = None,
     checkpoint: Checkpoint | None = None,
+    on: RayCluster | None = None,
 ) -> Truth:
     """The best `depth` eligible rows of every query, proven, with float64 scores and complete ties.
 
@@ -69,7 +72,13 @@ def ground_truth(
             after these are scanned.
         progress: called with the pairs of query and row that are done, and how many there are.
         checkpoint: where to keep what is done, and to go on from if it was begun before.
+        on: the Ray cluster to compute on; `memory` is then that of each task.
     """
+    if on is not None:
+        if since is not None:
+            raise UsageError("an earlier truth is updated on one machine. Leave out since, or on")
+        work = _on_ray(dataset, depth, memory, threads, (backend, device), on)
+        return work.search(progress).run().truth(dataset, work.fingerprints)
     setup = _setup(dataset, depth, memory, threads, (backend, device), block_bytes)
     whole = setup.dataset
     search = setup.search(progress, checkpoint)
@@ -215,6 +224,7 @@ def obtain_truth(
     device: str | None = None,
     progress: Progress | None = None,
     checkpoint_seconds: float = 10.0,
+    on: RayCluster | None = None,
 ) -> Obtained:
     """Certified truth through the store: never computed twice, never computed whole where a part will do.
 
@@ -228,7 +238,11 @@ def obtain_truth(
         device: where it scans: `cpu`, or `gpu` or `tpu` through JAX.
         progress: called with the pairs of query and row that are done, and how many there are.
         checkpoint_seconds: how often to save what is done, so that a killed computation can go on.
+        on: the Ray cluster to compute on; `memory` is then that of each task, and finished tasks are saved.
     """
+    if on is not None:
+        work = _on_ray(dataset, depth, memory, threads, (backend, device), on)
+        return _obtained_on_ray(work, Store(store), progress)
     setup = _setup(dataset, depth, memory, threads, (backend, device))
     job = _Job(setup, Store(store), checkpoint_seconds)
     found = job.store.find(job.identity)
@@ -236,6 +250,34 @@ def obtain_truth(
         return Obtained(with_columns(found, dataset), Way.REUSED, job.store.path(job.identity), 0, 0)
     require_writable(job.store.path(job.identity))
     return job.made(progress)
+
+
+def _on_ray(
+    dataset: Dataset,
+    depth: int,
+    memory: int | str | None,
+    threads: int | None,
+    kernel: tuple[str, str | None],
+    on: RayCluster,
+) -> RayWork:
+    require_depth(depth)
+    require_backend(*kernel)
+    return RayWork.of(dataset, depth, memory, count_threads(threads), kernel, on)
+
+
+def _obtained_on_ray(work: RayWork, store: Store, progress: Progress | None) -> Obtained:
+    dataset, identity = work.dataset, work.identity
+    path = store.path(identity)
+    found = store.find(identity)
+    if found is not None:
+        return Obtained(with_columns(found, dataset), Way.REUSED, path, 0, 0)
+    require_writable(path)
+    search = work.search(progress, path.parent)
+    truth = search.run().truth(dataset, identity.fingerprints)
+    # Without digests: taking them would read the whole corpus here once more.
+    store.save(identity, truth, None)
+    search.forget()
+    return Obtained(truth, Way.COMPUTED, path, dataset.corpus.rows, dataset.queries.rows)
 
 
 class _Job:

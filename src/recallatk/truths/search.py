@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from threadpoolctl import ThreadpoolController
 
+    from recallatk.filters.eligibility import Eligibility
     from recallatk.truths.checkpoint import Checkpoint
 
     Progress = Callable[[int, int], None]
@@ -91,17 +92,23 @@ class ExactSearch:
         device: str | None = None,
         progress: Progress | None = None,
         checkpoint: Checkpoint | None = None,
+        eligibility: Eligibility | None = None,
+        first_row: int = 0,
     ) -> None:
         self.dataset, self.depth, self.plan = dataset, depth, plan
         self.threads = plan.threads or threads
         self.backend = fixed_backend(backend, device)
         self.progress, self.checkpoint = progress, checkpoint
         self.metric = dataset.metric
-        self.eligibility = dataset.eligibility
+        self.eligibility = dataset.eligibility if eligibility is None else eligibility
         self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
         require_range(self.queries, self.metric, dataset.queries.name)
         self.reader = Reader(
-            dataset.corpus, dataset.metric, plan.block_rows, smallest_query=smallest_size(self.queries)
+            dataset.corpus,
+            dataset.metric,
+            plan.block_rows,
+            smallest_query=smallest_size(self.queries),
+            first_row=first_row,
         )
         self.results = Results(dataset.queries.rows, depth)
         self.asked = np.empty(0, np.int64)
@@ -173,6 +180,7 @@ class ExactSearch:
             backend.make,
             threads=1 if backend.alone else self.threads,
             most=8 * k + 256 if capped else None,
+            floors=self._floors(space, group),
             guesses=guesses and self.reader.is_whole,
         )
 
@@ -183,30 +191,39 @@ class ExactSearch:
         return self.backend
 
     def _int8_pays(self, space: Space, group: NDArray[np.int64], k: int) -> bool:
-        rows, queries = self.dataset.corpus.rows, len(group)
-        if not may_pay(rows * queries, space.dimension):
+        pairs, rows = self._pairs(group), self.dataset.corpus.rows
+        if not may_pay(pairs[0] * pairs[1], space.dimension):
             return False
         random = np.random.default_rng(0)
-        asked = np.sort(random.permutation(queries)[:PILOT_QUERIES])
+        asked = np.sort(random.permutation(len(group))[:PILOT_QUERIES])
         # Rows that are not in memory are read in a row.
         some = random.permutation(rows) if self.reader.is_whole else np.arange(rows)
         found = self.reader.rows(np.sort(some[:PILOT_ROWS]))
-        cost = int8_cost(space, found, self.queries[group[asked]], k, (queries, rows))
+        cost = int8_cost(space, found, self.queries[group[asked]], k, pairs)
         if cost >= _INT8_PAYS:
             return False
         rotation = self._rotation(space, group, k)
         return rotation is None or cost < _PREFIX_COST * (1 - rotation.lead / space.dimension)
 
+    def _floors(self, space: Space, group: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Scan scores that enough rows are known to reach before the sweep; None where nothing is known."""
+        return None
+
     def _rotation(self, space: Space, group: NDArray[np.int64], k: int) -> Rotation | None:
         """A cheaper way to multiply, for many queries with all rows of a corpus in memory."""
-        rows, queries = self.dataset.corpus.rows, len(group)
+        queries, rows = self._pairs(group)
         if not self.reader.is_whole or not is_worth_looking(space.dimension, queries, rows):
             return None
         if any(batch.members is not None for batch in batches(self.eligibility.subset(group))):
             return None
         random = np.random.default_rng(0)
-        some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in (rows, queries))
+        counts = (self.dataset.corpus.rows, len(group))
+        some, asked = (np.sort(random.permutation(count)[:SAMPLE]) for count in counts)
         return find_rotation(space, self.reader.rows(some), self.queries[group[asked]], k, (queries, rows))
+
+    def _pairs(self, group: NDArray[np.int64]) -> tuple[int, int]:
+        """How many queries and rows a rotation has to pay for."""
+        return len(group), self.dataset.corpus.rows
 
     @cached_property
     def centre(self) -> NDArray[np.float32] | None:
