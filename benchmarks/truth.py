@@ -8,11 +8,12 @@ with 2,000, few rows of many dimensions. The peers get prepared float32 arrays:
 normalised ones for cosine. `faiss.knn` is the one to beat; scikit-learn's brute force and one query at a
 time in NumPy, as ann-benchmarks computes its truth, are run on some of the queries and scaled up.
 
-Ours is `ground_truth` as a user calls it, which scans in 8 bits where `recallatk[fast]` is installed and that
-pays; on a processor with VNNI the target is at most 0.7 times `faiss.knn` on all three. It includes range
-checks, normalisation, scan, float64 scores, ties, certificates and fingerprints. `sgemm` is NumPy's product of
-two matrices in the same run: two large square ones, and all queries with 4,096 rows, which is what any search
-has to multiply. The rate is that of the multiplications alone: 2 x queries x rows x dimensions.
+Ours is `ground_truth` as a user calls it, which scans in 8 bits where `recallatk[fast]` is installed and
+that pays; on a processor with VNNI the target is at most 0.7 times `faiss.knn` on all three. It includes
+range checks, normalisation, scan, float64 scores, ties, certificates and fingerprints. `sgemm` is NumPy's
+product of two matrices in the same run: two large square ones, and all queries with 4,096 rows, which is
+what any search has to multiply. The rate is that of the multiplications alone: 2 x queries x rows x
+dimensions.
 """
 
 from __future__ import annotations

@@ -36,8 +36,13 @@ SLOW_MODULES = {
         *("test_contributing", "test_architecture", "test_truth_command", "test_score_command"),
         *("test_measure_callable", "test_shared_flags", "test_mistakes", "test_tensors"),
         *("test_compare_command", "test_strict_goals", "test_gate_command", "test_measured_gate"),
-        *("test_pytest_plugin", "test_extras", "test_workflows", "test_publish_command"),
-        *("test_churn_command",),
+        *(
+            "test_pytest_plugin",
+            "test_extras",
+            "test_workflows",
+            "test_publish_command",
+            "test_churn_command",
+        ),
     },
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),

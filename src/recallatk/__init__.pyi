@@ -37,8 +37,10 @@ from recallatk.core import Trial as Trial
 from recallatk.core import Truth as Truth
 from recallatk.core import Vectors as Vectors
 from recallatk.core.churned import Churned as Churned
+from recallatk.core.drifted import Drifted as Drifted
 from recallatk.core.judgments import Finding as Finding
 from recallatk.core.judgments import Verdict as Verdict
+from recallatk.core.migrated import Migrated as Migrated
 from recallatk.core.probed import Probed as Probed
 from recallatk.core.probed import TunedEffort as TunedEffort
 from recallatk.core.tuned import Tuned as Tuned
@@ -64,7 +66,9 @@ from recallatk.filters import filter_from_json as filter_from_json
 from recallatk.filters import parse_filter as parse_filter
 from recallatk.linter import audit_run as audit_run
 from recallatk.linter import audit_settings as audit_settings
+from recallatk.migration import migrate as migrate
 from recallatk.pipeline import Path as Path
+from recallatk.probing import drift as drift
 from recallatk.probing import probe as probe
 from recallatk.probing import tune_effort as tune_effort
 from recallatk.probing import watch as watch

@@ -9,6 +9,8 @@ COMMANDS = {
     "tune": "Find the cheapest setting that meets a recall target within your budgets.",
     "probe": "Measure the recall of a collection that is in use, read-only.",
     "watch": "Probe a collection in use again and again, and tell when its recall falls.",
+    "drift": "Show what changed since a baseline, and whether recall still holds.",
+    "migrate": "Compare two embeddings of the same rows, and say whether to switch.",
     "run": "Measure every setting of a bench file, or of the engines that you name.",
     "churn": "Replay inserts, deletes and searches, and measure recall at every step.",
     "init": "Write a commented bench file for your data.",

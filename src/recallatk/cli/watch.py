@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     from recallatk.reporting.metrics import ProbeMetrics
 
 _HOOK_SECONDS = 600
+Baseline = Annotated[
+    str | None,
+    typer.Option(help="Earlier queries: probe only if the latest ones, or the collection, have drifted."),
+]
+AtLeast = Annotated[str, typer.Option(help="With --baseline: longest time without a probe.")]
+OnFail = Annotated[
+    str | None,
+    typer.Option(help="Command to run on FAIL, with the probe as JSON on standard input; then go on."),
+]
 
 
 def watch(
@@ -56,10 +65,9 @@ def watch(
     corpus: MadeFrom = None,
     proxy: Annotated[bool, typer.Option("--proxy", help="Exact neighbors for every tenth query.")] = False,
     sql: Statement = None,
-    on_fail: Annotated[
-        str | None,
-        typer.Option(help="Command to run on FAIL, with the probe as JSON on standard input; then go on."),
-    ] = None,
+    baseline: Baseline = None,
+    at_least: AtLeast = "24h",
+    on_fail: OnFail = None,
     history: HistoryFile = None,
     textfile: Annotated[
         Path | None, typer.Option(help="Write Prometheus metrics to this file after each probe.")
@@ -92,6 +100,7 @@ def watch(
     }  # fmt: skip
     looks = looks_at(
         target, queries, every=parse_duration(every), recent=recent, looks=1 if once else None,
+        baseline=baseline, at_least=parse_duration(at_least),
         history=history_for(history), sql=sql, **asked,
     )  # fmt: skip
     with nothing_to_resume(), _metrics(textfile, listen) as metrics:
@@ -127,10 +136,10 @@ def _tell(
 
 def _record(look: WatchLook, metrics: ProbeMetrics, textfile: Path | None) -> None:
     """Update the metrics; a file that cannot be written is said, and may be writable again."""
-    if look.probed is None:
-        metrics.fail()
-    else:
+    if look.probed is not None:
         metrics.observe(look.probed)
+    elif not look.skipped:
+        metrics.fail()
     if textfile is None:
         return
     try:

@@ -130,7 +130,7 @@ class _ShardScan(ExactSearch):
         return space.floors(self.queries[group], scores, np.zeros(len(group)))
 
     def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
-        """Keep the candidates of a group with their scores."""
+        """Keep the candidates of a group with their scores and the rows of the whole corpus."""
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
         self.found.append(
             Pairs(group[pairs.queries], pairs.rows + self.first_row, pairs.scores, pairs.tolerances)
