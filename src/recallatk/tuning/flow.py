@@ -92,8 +92,7 @@ def tune(
     found, left_out = usable(engines, dataset, updates=churn is not None)
     book = None if churn is None else checked_runbook(churn, dataset, targets, found)
     weights = weights_by_query(query_columns(truth, dataset), weight, dataset.queries.rows)
-    name = journal_name(dataset, targets, limits, prefer, seed, found, weights)
-    journal = Journal(None if out is None else Path(out) / name)
+    journal = _journal(out, journal_name(dataset, targets, limits, prefer, seed, found, weights))
     sweep()
     with ScratchFolder() as folder, closing(IndexPool(dataset, folder, shape.k, seed, engines=found)) as pool:
         _start(pool, () if journal.steps else found)
@@ -110,6 +109,10 @@ def tune(
     if book is not None:
         outcome = after_runbook(outcome, held_out.dataset, book, targets, seed=seed, out=out)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
+
+
+def _journal(out: PathLike | None, name: str) -> Journal:
+    return Journal(None if out is None else Path(out) / name)
 
 
 def _shape(dataset: Dataset, targets: Sequence[Target]) -> Shape:
