@@ -1,4 +1,4 @@
-"""Writes docs/cli.md, rules.md, a page for each rule and leaderboard.md; --check fails when one is stale."""
+"""Writes the parts of docs/ that the code determines; with --check, fails when one is stale."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from python_reference import python_page
 
 from recallatk.cli import app
 from recallatk.linter import RULES
@@ -241,7 +242,13 @@ def file_name(rule: Rule) -> str:
 def every_page() -> dict[str, str]:
     """All that is generated, by its name under docs/."""
     rules = {f"rules/{file_name(each)}": rule_page(each) for each in RULES}
-    return {"cli.md": page(), "rules.md": rules_page(), "leaderboard.md": leaderboard_page(), **rules}
+    generated = {
+        "cli.md": page(),
+        "python.md": python_page(),
+        "rules.md": rules_page(),
+        "leaderboard.md": leaderboard_page(),
+    }
+    return {**generated, **rules}
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ SERVER_MODULES = {
     *("test_databases_qdrant", "test_object_store", "test_pgvector_plans", "test_sql"),
     "test_collections_milvus",
     *("test_probe_postgres", "test_probe_postgres_mistakes", "test_probe_postgres_safety"),
-    "test_probe_postgres_tables",
+    *("test_probe_postgres_tables", "test_notebooks"),
 }
 # Why each takes long; a module whose reason is gone leaves its list.
 SLOW_MODULES = {
@@ -35,7 +35,14 @@ SLOW_MODULES = {
         *("test_full_disk", "test_docs", "test_public_names", "test_export_command", "test_audit_command"),
         *("test_contributing", "test_architecture", "test_truth_command", "test_score_command"),
         *("test_measure_callable", "test_shared_flags", "test_mistakes", "test_tensors"),
-        *("test_compare_command", "test_strict_goals", "test_gate_command", "test_publish_command"),
+        *("test_compare_command", "test_strict_goals", "test_gate_command", "test_measured_gate"),
+        *(
+            "test_pytest_plugin",
+            "test_extras",
+            "test_workflows",
+            "test_publish_command",
+            "test_churn_command",
+        ),
     },
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),
@@ -43,7 +50,7 @@ SLOW_MODULES = {
         *("test_quality_cache", "test_log_processes", "test_site_folder"),
     },
     "engines are measured or tuned for real": {
-        *("test_live_objects", "test_notebook_user", "test_printed"),
+        *("test_live_objects", "test_notebook_user", "test_notebooks", "test_printed"),
         *("test_loss_evidence", "test_planted_losses"),
         *(
             "test_measured_by_run",
@@ -51,6 +58,8 @@ SLOW_MODULES = {
             "test_run_paths",
             "test_measure",
             "test_real_engines",
+            "test_replay",
+            "test_lasting_effort",
             "test_targets_kept",
             "test_tuning",
         ),

@@ -60,6 +60,8 @@ class SideBuild:
     """Every timed call, for ratios within rounds."""
     index: Any = None
     """Equal for settings that were measured in turns on one index; None if that is not known."""
+    origin: str = ""
+    """Equal for one and the same measurement, in whichever file it is; empty if that is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +106,28 @@ class SideSetting:
         return np.array(known) if len(known) == len(found) else None
 
 
+def where_both(first: SideSetting, second: SideSetting) -> SideSetting:
+    """The first setting with the values of those queries alone that the second one answered."""
+    known = [each for build in second.builds for each in build.values.values()]
+    there = ~np.isnan(np.array(known)).all(axis=0)
+    builds = (
+        replace(each, values={name: np.where(there, found, np.nan) for name, found in each.values.items()})
+        for each in first.builds
+    )
+    return replace(first, builds=tuple(builds))
+
+
 def same_indexes(first: SideSetting, second: SideSetting) -> bool:
     """Whether two settings were measured in turns on the same indexes."""
     pairs = list(zip(first.builds, second.builds, strict=False))
     same = all(one.index is not None and one.index == other.index for one, other in pairs)
     return same and len(first.builds) == len(second.builds)
+
+
+def same_measurement(first: SideSetting, second: SideSetting) -> bool:
+    """Whether two settings are one measurement, such as a run and the baseline that was accepted from it."""
+    origins = [[each.origin for each in side.builds] for side in (first, second)]
+    return first is second or (all(origins[0]) and origins[0] == origins[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +159,8 @@ class ComparedSide:
     """The embedding models of `corpus` and `queries`, as far as they are known."""
     notes: tuple[str, ...] = ()
     """What a reader must know, such as synthetic filters or a sampled corpus."""
+    data: str = ""
+    """Name of the data set or of the collection; empty if it is not known."""
 
 
 _WEIGHTED = {SideKind.RUN, SideKind.BASELINE}

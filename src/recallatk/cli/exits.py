@@ -153,6 +153,12 @@ def end_strictly(findings: Iterable[Finding], verdict: Verdict) -> None:
         raise typer.Exit(UNDECIDED)
 
 
+def end_with(outcome: str | None) -> None:
+    """End a command with the code of its verdict; without goals, and on PASS, it goes on."""
+    if outcome in ("FAIL", "UNDECIDED"):
+        raise typer.Exit(FAILED if outcome == "FAIL" else UNDECIDED)
+
+
 def warn_if_swapped(rows: int | None, queries: int) -> None:
     """Warn of a corpus that has far fewer rows than there are queries."""
     from recallatk.core.data import swapped

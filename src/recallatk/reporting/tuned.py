@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from recallatk.reporting import tuned_downstream, tuned_page, tuned_screen
+from recallatk.reporting import tuned_churn, tuned_downstream, tuned_page, tuned_screen
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.charts.tuned_curve import AXES, tuned_curve
 from recallatk.reporting.document import (
@@ -219,6 +219,7 @@ def _linter(report: TunedReport) -> Section | None:
 SECTIONS: Builders = (
     (Form.ALL, _verdict),
     (Form.ALL, _paste),
+    (Form.ALL, tuned_churn.section),
     (Form.SCREEN, tuned_downstream.in_brief),
     (Form.PROSE | Form.HTML, tuned_downstream.whole),
     (Form.PROSE, _runner_up),

@@ -3,8 +3,8 @@
 import dataclasses
 
 import pytest
-from chromium import ATTACK, MIRRORED
 
+from chromium import ATTACK, MIRRORED
 from recallatk import publish, save_run
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 
