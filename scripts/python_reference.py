@@ -58,7 +58,17 @@ GROUPS = {
     ),
     "Filters": ("parse_filter", "filter_from_json", "Filter"),
     "Runs and reports": (
-        *("load_run", "save_run", "list_runs", "remember", "history", "to_text", "to_markdown", "to_html"),
+        *(
+            "load_run",
+            "save_run",
+            "list_runs",
+            "remember",
+            "history",
+            "publish",
+            "to_text",
+            "to_markdown",
+            "to_html",
+        ),
         *("export", "run_to_dict", "assessment_to_dict", "assessment_to_text", "stages_to_dict"),
         *("stages_to_text", "Run", "Trial", "Trend"),
     ),
