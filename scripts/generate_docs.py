@@ -215,9 +215,8 @@ def standings_table(table: dict[str, Any]) -> str:
 def standing_cells(standing: dict[str, Any]) -> list[str]:
     """One engine with its setting, recall and costs."""
     cost, recall = standing["cost"], standing["recall"]
-    setting = ", ".join(
-        f"{name}={value}" for part in ("build", "search") for name, value in standing[part].items()
-    )
+    parameters = {**standing["build"], **standing["search"]}
+    setting = ", ".join(f"{name}={value}" for name, value in parameters.items() if value != "")
     margin = max(recall["value"] - recall["low"], recall["high"] - recall["value"])
     ends = [cost[end] for end in ("low", "high")]
     memory, build = standing["memory_bytes"], standing["build_seconds"]
