@@ -12,6 +12,7 @@ from recallatk.api import assess_stages as assess_stages
 from recallatk.api import compare as compare
 from recallatk.api import ground_truth as ground_truth
 from recallatk.api import load_truth as load_truth
+from recallatk.api import plan_truth as plan_truth
 from recallatk.api import score as score
 from recallatk.api import verify_truth as verify_truth
 from recallatk.bench import Limits as Limits
@@ -35,6 +36,7 @@ from recallatk.core import Score as Score
 from recallatk.core import Trial as Trial
 from recallatk.core import Truth as Truth
 from recallatk.core import Vectors as Vectors
+from recallatk.core.churned import Churned as Churned
 from recallatk.core.drifted import Drifted as Drifted
 from recallatk.core.judgments import Finding as Finding
 from recallatk.core.judgments import Verdict as Verdict
@@ -70,10 +72,13 @@ from recallatk.probing import drift as drift
 from recallatk.probing import probe as probe
 from recallatk.probing import tune_effort as tune_effort
 from recallatk.probing import watch as watch
+from recallatk.publishing import publish as publish
 from recallatk.quality import Quality as Quality
 from recallatk.quality import QualityJudge as QualityJudge
 from recallatk.regression import accept_baseline as accept_baseline
+from recallatk.regression import accept_measured as accept_measured
 from recallatk.regression import compare_results as compare_results
+from recallatk.regression import gate as gate
 from recallatk.regression import gate_results as gate_results
 from recallatk.reporting import assessment_to_dict as assessment_to_dict
 from recallatk.reporting import assessment_to_text as assessment_to_text
@@ -89,6 +94,7 @@ from recallatk.storage import list_runs as list_runs
 from recallatk.storage import load_run as load_run
 from recallatk.storage import remember as remember
 from recallatk.storage import save_run as save_run
+from recallatk.streaming import churn as churn
 from recallatk.testing import EngineContract as EngineContract
 from recallatk.truths import obtain_truth as obtain_truth
 from recallatk.truths import save_truth as save_truth

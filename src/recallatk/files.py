@@ -138,6 +138,28 @@ class Location:
         with self._asking("read"), self.open() as file:
             return bytes(file.read_at(count, offset)) if offset < file.size() else b""
 
+    def write(self, data: bytes) -> None:
+        """Write a file whole or not at all; its folders are made."""
+        if self.local:
+            with atomic_file(self.path) as scratch:
+                scratch.write_bytes(data)
+            return
+        with self._asking("written"), self.filesystem.open_output_stream(self.path) as file:
+            # A store shows an object only once it is complete.
+            file.write(data)
+
+    def remove(self) -> None:
+        """Remove a folder with all that is in it, if it is there."""
+        with self._asking("removed"):
+            self.filesystem.delete_dir_contents(self.path, missing_dir_ok=True)
+            if self.local:
+                self.filesystem.delete_dir(self.path)
+
+
+def place(path: PathLike) -> Location:
+    """The file or folder at a path or URL, which need not exist."""
+    return _resolve(os.fspath(path))
+
 
 def locate(path: PathLike) -> Location:
     """The file or folder at a path or URL, which must exist."""

@@ -16,12 +16,12 @@ from recallatk.core import QuerySet, Records, Vectors, blocks
 from recallatk.filters.eligibility import distinct_filters
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset, Measurement, Run, Truth
 
 # Stored truth is found by the canonical forms below; any change to them must change this number.
 # 1: first version.
@@ -96,6 +96,26 @@ def fingerprint_prefixes(vectors: Vectors, lengths: Collection[int]) -> tuple[st
                 found[cut] = state.text()
         state.update(block[done:])
     return state.text(), found
+
+
+def fingerprint_shards(vectors: Vectors, shards: Sequence[tuple[int, int]]) -> tuple[str, list[str]]:
+    """Fingerprints of a matrix and of each of its shards, in one pass.
+
+    Args:
+        vectors: the matrix.
+        shards: first row and end of each shard; together all rows, in order.
+    """
+    whole, parts = VectorsHash(vectors), [VectorsHash(vectors) for _ in shards]
+    number = 0
+    for start, block in blocks(vectors):
+        whole.update(block)
+        done = 0
+        while done < len(block):
+            piece = block[done : shards[number][1] - start]
+            parts[number].update(piece)
+            done += len(piece)
+            number += start + done == shards[number][1]
+    return whole.text(), [part.text() for part in parts]
 
 
 def fingerprint_ids(records: Records) -> str:
@@ -177,6 +197,12 @@ def fingerprint_truth(truth: Truth) -> str:
     for part in truth.overflow or ():
         state.update(part)
     return state.text()
+
+
+def fingerprint_measurement(run: Run, measurement: Measurement) -> str:
+    """Identity of one measurement: two never have the same latencies."""
+    found = blake3(f"{run.begun}\0".encode() + measurement.latencies_ns.tobytes())
+    return found.hexdigest()[:_HEX_DIGITS]
 
 
 def _ranges(rows: int, step: int) -> Iterator[tuple[int, int]]:

@@ -253,6 +253,7 @@ def set_entry(query, value, rank=None):
 FORGED = {
     "decided, less than was needed": ("decided", set_entry(20, "float32"), "decided is float32, not exact"),
     "decided, more than was needed": ("decided", set_entry(3, "exact"), "decided is exact, not float"),
+    "decided, another float": ("decided", set_entry(3, "float64"), "decided is float64, not float32"),
     "bound": ("bound", set_entry(3, 1e-30), "bound is 1e-30, not "),
     "no bound": ("bound", set_entry(3, None), "bound is None, not "),
     "next_row": ("next_row", set_entry(3, 0), "next_row is 0, not "),

@@ -14,9 +14,12 @@ from examples import examples
 from recallatk.core import Metric
 from recallatk.filters.eligibility import Eligibility
 from recallatk.pair_scores import norms, pair_scores, tolerance
-from recallatk.truths.scanner import Asked, ScanHits
+from recallatk.truths import scanner_int8
+from recallatk.truths.scanner import Asked, ScanHits, below
 from recallatk.truths.scanner_blas import BlasScanner
 from recallatk.truths.scanner_faiss import FaissScanner
+from recallatk.truths.scanner_int8 import Int8Scanner
+from recallatk.truths.scanner_jax import JaxScanner
 from recallatk.truths.space import FLOAT32, FLOAT64, Space
 from recallatk.truths.sweep import Sweep
 
@@ -131,32 +134,46 @@ def test_no_score_gives_no_floor():
         assert floors.tolist() == [-np.inf]
 
 
+@pytest.fixture
+def few_queries(monkeypatch):
+    """Codes for a few queries too."""
+    monkeypatch.setattr(scanner_int8, "_FEW_QUERIES", 1)
+
+
+@pytest.mark.usefixtures("few_queries")
 @pytest.mark.parametrize("known", ["all", "none", "some"])
-@pytest.mark.parametrize("make", [BlasScanner, FaissScanner], ids=["blas", "faiss"])
+@pytest.mark.parametrize(
+    "make", [BlasScanner, FaissScanner, Int8Scanner, JaxScanner], ids=["blas", "faiss", "int8", "jax"]
+)
 @examples(30)
 @given(st.integers(0, 2**32 - 1))
-def test_a_scanner_names_every_pair_that_reaches_its_threshold(make, known, seed):
+def test_a_scanner_names_every_pair_that_may_reach_its_floor(make, known, seed):
     # Few different sums, so that hundreds of rows are just at the threshold.
     random = np.random.default_rng(seed)
     rows, queries = (random.integers(-2, 3, (count, 3)).astype("float32") for count in (700, 5))
     real, k = queries @ rows.T, 10
     best = np.sort(real, axis=1)[:, -k]
-    slack = np.arange(5.0)
-    has_threshold = {"all": np.ones(5, bool), "none": np.zeros(5, bool), "some": np.arange(5) % 2 == 0}[known]
-    limits = np.where(has_threshold, best, best - slack)
-    scanner = make(3, np.dtype(np.float32), 5)
+    errors = np.arange(5.0) / 2 + 2**-10
+    has_floor = {"all": np.ones(5, bool), "none": np.zeros(5, bool), "some": np.arange(5) % 2 == 0}[known]
+    scanner = make(Space(Metric.IP, FLOAT32, 3), 5)
     own = np.ones((5, scanner.extra), "float32")
-    thresholds = np.where(has_threshold, best, np.float32(-np.inf))
-    asked = Asked(np.hstack([queries, own]), thresholds, slack, k, None)
-    hits = scanner.hits(asked, np.hstack([rows, np.ones((700, scanner.extra), "float32")]))
+    asked = Asked(np.hstack([queries, own]), errors, np.where(has_floor, best, -np.inf), k, 0, None)
+    placed = np.hstack([rows, np.ones((700, scanner.extra), "float32")])
+    scanner.enter(placed)
+    hits = scanner.hits(asked, placed)
     pairs = list(zip(hits.queries.tolist(), hits.columns.tolist(), strict=True))
-    reaching = real >= np.where(has_threshold, limits, hits.thresholds)[:, None]
+    # These products are exact, so that what a scanner may be off by is what it takes in besides.
+    reaching = real >= (hits.floors - hits.errors)[:, None]
     assert sorted(pairs) == list(zip(*np.nonzero(reaching), strict=True))
     assert (np.diff(hits.queries) >= 0).all()
-    # A first threshold is what the tenth best allows, or not far below.
-    assert (reaching.sum(axis=1) <= 2 * (real >= limits[:, None]).sum(axis=1)).all()
+    assert (hits.errors >= errors).all()
+    assert np.allclose(hits.errors, errors, atol=1e-4)
+    # A first floor is what the tenth best allows, or not far below.
+    assert (hits.floors[has_floor] == best[has_floor]).all()
+    assert (hits.floors <= best).all()
+    wanted = best - 2 * hits.errors
+    assert (reaching.sum(axis=1) <= 2 * (real >= wanted[:, None]).sum(axis=1)).all()
     assert (hits.scores == real[hits.queries, hits.columns]).all()
-    assert (hits.thresholds <= limits).all()
 
 
 class WorstScanner:
@@ -164,21 +181,24 @@ class WorstScanner:
 
     gathers, extra, tile_rows = False, 0, 16
 
-    def __init__(self, best, space):
-        self.best, self.space = best, space
+    def enter(self, rows):
+        pass
+
+    def __init__(self, best):
+        self.best = best
 
     def hits(self, asked, rows):
         real = asked.queries.astype(np.float64) @ rows.astype(np.float64).T
-        error = self.space.error(np.abs(asked.queries[:, 0]), float(np.abs(rows).max()))
-        harm = np.where(real >= self.best[:, None], -0.95, 0.95) * error[:, None]
+        # No two blocks have one bound.
+        errors = asked.errors * (1 + len(rows) % 3)
+        harm = np.where(real >= self.best[:, None], -0.95, 0.95) * errors[:, None]
         scores = (real + harm).astype(np.float32)
-        thresholds = asked.thresholds.copy()
-        fresh = np.isneginf(thresholds)
+        floors, fresh = asked.floors.copy(), asked.fresh
         if len(rows) >= asked.k:
-            found = np.sort(scores[fresh], axis=1)[:, -asked.k] - asked.slack[fresh]
-            thresholds[fresh] = np.nextafter(found.astype(np.float32), np.float32(-np.inf))
-        queries, columns = np.nonzero(scores >= thresholds[:, None])
-        return ScanHits(queries, columns, scores[queries, columns], thresholds)
+            best = np.sort(scores[fresh], axis=1)[:, -asked.k].astype(np.float64)
+            floors[fresh] = best - (1 + asked.spare) * errors[fresh]
+        queries, columns = np.nonzero(scores >= below(floors, errors, scores.dtype)[:, None])
+        return ScanHits(queries, columns, scores[queries, columns], errors, floors)
 
 
 @pytest.mark.parametrize("guesses", [False, True])
@@ -195,9 +215,7 @@ def test_a_scan_that_is_as_wrong_as_its_bound_allows_loses_no_row(threads, guess
     space = Space(Metric.IP, FLOAT32, 1)
     every = Eligibility((None,), np.zeros(3, np.int64), None, 1500)
     guesses = guesses and block_rows == 1500
-    sweep = Sweep(
-        space, queries, every, k, lambda _: WorstScanner(best, space), threads=threads, guesses=guesses
-    )
+    sweep = Sweep(space, queries, every, k, lambda *_: WorstScanner(best), threads=threads, guesses=guesses)
     for start in range(0, 1500, block_rows):
         sweep.take(start, corpus[start : start + block_rows])
     found = sweep.candidates()

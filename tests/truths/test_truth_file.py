@@ -140,8 +140,8 @@ def rewritten(path, change):
 
 def test_a_newer_format_is_refused_with_the_way_out(written):
     path, _ = written
-    rewritten(path, lambda header: {**header, "format_version": 5, "depth": "something new"})
-    with pytest.raises(FormatError, match=r"truth format 5.*format 4 or older.*pip install --upgrade"):
+    rewritten(path, lambda header: {**header, "format_version": 6, "depth": "something new"})
+    with pytest.raises(FormatError, match=r"truth format 6.*format 5 or older.*pip install --upgrade"):
         load_truth(path)
 
 
@@ -224,3 +224,15 @@ def test_a_write_that_fails_leaves_the_old_file(written, monkeypatch):
         save_truth(truth, path)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_float32_and_float64_of_an_older_certificate_are_not_compared(written):
+    path, truth = written
+    dataset = tiny_dataset(30, 3, duplicates=10)
+    other = np.where(truth.certificate.decided == Decision.FLOAT32, Decision.FLOAT64, Decision.FLOAT32)
+    decided = np.where(truth.certificate.decided == Decision.EXACT, Decision.EXACT, other).astype(np.uint8)
+    assert (decided != Decision.EXACT).any()
+    save_truth(replace(truth, certificate=replace(truth.certificate, decided=decided)), path)
+    assert not verify_truth(load_truth(path), dataset).right
+    rewritten(path, lambda header: {**header, "format_version": 4})
+    assert verify_truth(load_truth(path), dataset).right

@@ -37,7 +37,7 @@ def contents(truth):
         "eligible": truth.eligible.tolist(),
         "ids": truth.ids_of(named).to_pylist() + truth.ids_of(beyond).to_pylist(),
         "query ids": truth.query_ids.to_pylist(),
-        "exact": (truth.certificate.decided == Decision.EXACT).tolist(),
+        "decided": truth.certificate.decided.tolist(),
         "bounds": truth.certificate.bounds.tobytes(),
         "next rows": truth.certificate.next_rows.tolist(),
         "next scores": truth.certificate.next_scores.tobytes(),

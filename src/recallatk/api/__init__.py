@@ -2,6 +2,7 @@
 
 from recallatk.api.scoring import assess, assess_stages, compare, score
 from recallatk.api.truth import filter_facts, ground_truth, load_truth, verify_truth
+from recallatk.api.truth_plan import plan_truth
 
 __all__ = [
     "assess",
@@ -10,6 +11,7 @@ __all__ = [
     "filter_facts",
     "ground_truth",
     "load_truth",
+    "plan_truth",
     "score",
     "verify_truth",
 ]

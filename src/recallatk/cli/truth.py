@@ -80,7 +80,8 @@ def compute(
     memory: Memory = None,
     threads: Threads = None,
     store: StoreFolder = None,
-    backend: Annotated[str, typer.Option(help="Compute backend: blas or faiss.")] = "blas",
+    backend: Annotated[str, typer.Option(help="Compute backend: auto, blas, faiss, int8 or jax.")] = "auto",
+    device: Annotated[str | None, typer.Option(help="Device: cpu, or gpu or tpu through JAX.")] = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     seed: Seed = 0,
@@ -89,6 +90,23 @@ def compute(
     model: ModelName = None,
     query_model: QueryModel = None,
     model_column: ModelColumn = None,
+    on: Annotated[str | None, typer.Option(help="Compute on ray; --memory is then per task.")] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="Ray cluster: auto, ray://HOST:PORT or HOST:PORT. Default: Ray on this machine."),
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(help="Folder or URL that all nodes reach, for finished tasks. Default: in the store."),
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print bytes, time and cost instead, from a short pilot.")
+    ] = False,
+    workers: Annotated[int, typer.Option(help="Ray workers to plan for, one core each.")] = 1,
+    price: Annotated[
+        str | None, typer.Option(help="With --plan: price of the machine and of a worker, e.g. 0.5/h.")
+    ] = None,
+    precision: Annotated[float, typer.Option(help="With --plan: half-width wanted of the recall.")] = 0.01,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -101,9 +119,10 @@ def compute(
     """
     from recallatk.datasets import open_dataset
     from recallatk.files import require_writable
-    from recallatk.truths import obtain_truth, save_truth
+    from recallatk.truths import obtain_truth, on_cluster, save_truth
 
     set_quiet(quiet)
+    cluster = on_cluster(on, address, checkpoints)
     if out is not None:
         require_writable(out)
     dataset = open_dataset(
@@ -112,12 +131,18 @@ def compute(
     )  # fmt: skip
     warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     dataset = _sampled(dataset, sample, corpus_sample, seed)
+    if plan:
+        _print_plan(
+            dataset, as_json=as_json, depth=depth, workers=workers, price=price, precision=precision,
+            memory=memory, threads=threads, backend=backend, device=device,
+        )  # fmt: skip
+        return
     groups = [_grouping(dataset, name) for name in by or ()]
     started = time.perf_counter()
     with progress("truth", 2 * dataset.corpus.dimension) as step:
         found = obtain_truth(
             dataset, depth=depth, store=store, memory=memory, threads=threads, backend=backend,
-            progress=step,
+            device=device, progress=step, on=cluster,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     if out is not None:
@@ -127,6 +152,20 @@ def compute(
         typer.echo(json.dumps(_as_json(found, seconds, written) | _groups_as_json(found.truth, groups)))
     else:
         typer.echo("\n".join(_described(found, dataset, seconds, written) + _segments(found.truth, groups)))
+
+
+def _print_plan(dataset: Dataset, *, as_json: bool, **options: Any) -> None:
+    from recallatk.api.truth_plan import plan_truth
+    from recallatk.reporting.text import render_text, terminal_width
+    from recallatk.reporting.truth_plan import plan_document
+
+    with progress("pilot"):
+        found = plan_truth(dataset, **options)
+    typer.echo(
+        json.dumps(found.to_dict())
+        if as_json
+        else render_text(plan_document(found), terminal_width()).rstrip()
+    )
 
 
 def _sampled(dataset: Dataset, queries: int | None, rows: int | None, seed: int) -> Dataset:

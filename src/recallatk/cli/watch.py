@@ -19,6 +19,7 @@ from recallatk.cli.probe import (
     Rate,
     Search,
     Settings,
+    Statement,
     TargetUrl,
     Timeout,
     TruthSource,
@@ -63,6 +64,7 @@ def watch(
     truth: TruthSource = None,
     corpus: MadeFrom = None,
     proxy: Annotated[bool, typer.Option("--proxy", help="Exact neighbors for every tenth query.")] = False,
+    sql: Statement = None,
     baseline: Baseline = None,
     at_least: AtLeast = "24h",
     on_fail: OnFail = None,
@@ -88,6 +90,8 @@ def watch(
     from recallatk.units import parse_duration
 
     set_quiet(quiet)
+    if on_fail is not None and not targets:
+        raise UsageError('--on-fail runs when a target is missed. State one: --target "recall@10 >= 0.95"')
     import_from_folder()
     asked: dict[str, Any] = {
         "goals": targets or (), "at": at, "where": where, "by": by or (), "sample": sample, "truth": truth,
@@ -97,7 +101,7 @@ def watch(
     looks = looks_at(
         target, queries, every=parse_duration(every), recent=recent, looks=1 if once else None,
         baseline=baseline, at_least=parse_duration(at_least),
-        history=history_for(history), **asked,
+        history=history_for(history), sql=sql, **asked,
     )  # fmt: skip
     with nothing_to_resume(), _metrics(textfile, listen) as metrics:
         for look in looks:

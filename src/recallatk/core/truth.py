@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class Decision(IntEnum):
-    """The least precise arithmetic that decided a query."""
+    """The least precise arithmetic that decides a query; it depends on the data alone."""
 
     FLOAT32 = 0
-    """The bounds of a float32 scan excluded all other rows, and float64 scores order the rest."""
+    """Float64 orders the neighbors, and float32 would tell the last one from the next row."""
     FLOAT64 = 1
-    """The same with a float64 scan, because the float32 bounds were too wide."""
+    """Float64 orders the neighbors, and float32 could not tell the last one from the next row."""
     EXACT = 2
     """Float64 cannot order some neighbors or the next row; exact arithmetic did, or found a tie."""
 

@@ -12,9 +12,11 @@ from recallatk.datasets.matrix import VectorsView
 from recallatk.errors import BadValueError, FormatError, choices
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from recallatk.core import Records
+    from recallatk.core import Corpus, Records
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +26,8 @@ class CheckedVectors(VectorsView):
     where: str
     refuse_zero: bool = False
     """Cosine has no value for a vector without a direction."""
+    reopen: Callable[[], Corpus] | None = None
+    """Opens the corpus of these vectors in another process; hashable, picklable. None for data in memory."""
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """Some rows, all of them finite."""
@@ -67,10 +71,10 @@ class CheckedVectors(VectorsView):
 
 def checked(records: Records, metric: Metric | None = None) -> CheckedVectors:
     """The vectors of some records, refusing what cannot be compared under the metric."""
-    inner = records.vectors
-    if isinstance(inner, CheckedVectors):
-        inner = inner.vectors
-    return CheckedVectors(inner, records.name, refuse_zero=metric is Metric.COSINE)
+    refuse_zero, found = metric is Metric.COSINE, records.vectors
+    if isinstance(found, CheckedVectors):
+        return CheckedVectors(found.vectors, records.name, refuse_zero, found.reopen)
+    return CheckedVectors(found, records.name, refuse_zero)
 
 
 def require_vectors(records: Records) -> None:

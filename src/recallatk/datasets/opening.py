@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import PurePath
+import os
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from recallatk.datasets.source import CORPUS, QUERIES, ROWS, OpenOptions, Source
 from recallatk.errors import FilterError, FormatError, MismatchError, UsageError
 from recallatk.files import PathLike, locate
 from recallatk.filters import Filter, filter_from_json, parse_filter
+from recallatk.redaction import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +52,8 @@ def open_corpus(
     if isinstance(path, Corpus):
         return path
     options = OpenOptions(id_column, vector_column)
-    return _corpus(open_source(path, format=format, options=options, name=CORPUS))
+    source = open_source(path, format=format, options=options, name=CORPUS)
+    return _corpus(source, Reopening.of(path, format, options))
 
 
 def open_queries(
@@ -109,7 +112,8 @@ def open_dataset(
         return labels.on(_restated(corpus, metric, where, judgments(qrels)))
     options = OpenOptions(id_column, vector_column)
     source = None if isinstance(corpus, Corpus) else _open(corpus, CORPUS, format, options)
-    opened = corpus if isinstance(corpus, Corpus) else _corpus(_known(source))
+    again = Reopening.of(corpus, format, options)
+    opened = corpus if isinstance(corpus, Corpus) else _corpus(_known(source), again)
     if queries is None:
         asked = _queries(_with_queries(source))
     elif isinstance(queries, QuerySet):
@@ -262,10 +266,32 @@ def _metric(source: Source | None, metric: Metric | str | None, name: str) -> Me
     return chosen or stated  # type: ignore[return-value]
 
 
-def _corpus(source: Source) -> Corpus:
+def _corpus(source: Source, again: Reopening | None = None) -> Corpus:
     records = source.part(CORPUS)
     require_vectors(records)
-    return Corpus(records.name, checked(records), records.columns, records.id_column)
+    vectors = dataclasses.replace(checked(records), reopen=again)
+    return Corpus(records.name, vectors, records.columns, records.id_column)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reopening:
+    """How another process opens a corpus."""
+
+    path: str = dataclasses.field(repr=False)  # a URL may hold a secret
+    format: str | None
+    options: OpenOptions
+
+    @classmethod
+    def of(cls, path: Any, format: str | None, options: OpenOptions) -> Reopening | None:
+        """The reopening of a file; None for data in memory."""
+        if not is_path(path):
+            return None
+        text = os.fspath(path)
+        return cls(text if is_url(text) else str(Path(text).absolute()), format, options)
+
+    def __call__(self) -> Corpus:
+        """The corpus."""
+        return _corpus(open_source(self.path, format=self.format, options=self.options, name=CORPUS))
 
 
 def _queries(source: Source) -> QuerySet:

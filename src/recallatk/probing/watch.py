@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from recallatk.adapters.probe_limits import ProbeLimits
+from recallatk.adapters.target_schemes import open_collection
 from recallatk.core.probed import WatchLook
 from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.probing.probe import probe
@@ -15,6 +18,7 @@ from recallatk.storage import remember
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from recallatk.adapters.collection import Collection
     from recallatk.core.probed import Probed
     from recallatk.files import PathLike
 
@@ -35,6 +39,7 @@ def watch(
     at_least: float = DEFAULT_AT_LEAST,
     history: PathLike | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    sql: str | None = None,
     **asked: Any,
 ) -> Iterator[WatchLook]:
     """Probe a collection again and again; each look is yielded as soon as it is done.
@@ -53,6 +58,7 @@ def watch(
         at_least: seconds after which a look is worth a probe without any trigger.
         history: append each probe to this history.
         sleep: waits between looks.
+        sql: a statement that is the search, for PostgreSQL.
         asked: what `probe` takes, such as goals, at, where and search.
     """
     if every <= 0:
@@ -65,10 +71,11 @@ def watch(
         try:
             seed = asked.get("seed", int(now.timestamp()))
             latest = None if queries is None else recent
-            if worth is not None and (done or looks == 1):
-                shifts = worth.look(target, queries, latest, seed=seed, **_opening(asked))
-            if shifts is None or shifts.fired:
-                found = probe(target, queries, recent=latest, **{**asked, "seed": seed})
+            with _opened(target, sql, asked) as there:
+                if worth is not None and (done or looks == 1):
+                    shifts = worth.look(there, queries, latest, seed=seed, **_opening(asked))
+                if shifts is None or shifts.fired:
+                    found = probe(there, queries, recent=latest, **{**asked, "seed": seed})
             if worth is not None and found is not None:
                 worth.probed(found)
         except EngineError as failed:
@@ -83,6 +90,17 @@ def watch(
         yield WatchLook(now.isoformat(timespec="seconds"), found, problem, wait, shifts)
         if looks is None or done < looks:
             sleep(wait)
+
+
+@contextmanager
+def _opened(target: str, sql: str | None, asked: dict[str, Any]) -> Iterator[str | Collection]:
+    """What to probe: the target itself, or its collection with a statement of the user's."""
+    if sql is None:
+        yield target
+        return
+    limits = ProbeLimits(seconds=asked.get("timeout", ProbeLimits().seconds))
+    with open_collection(target, limits, sql=sql) as opened:
+        yield opened
 
 
 def _opening(asked: dict[str, Any]) -> dict[str, Any]:

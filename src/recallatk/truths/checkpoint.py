@@ -4,6 +4,8 @@ Format history:
 1. An uncompressed NPZ of named arrays; `header` is JSON with the format version and the identity of the
    work, `digest` the fingerprint of all others.
 2. A sweep has `proven` beside `floors`, which may be guesses, and `errors`, how far its scores may be off.
+3. `errors` are what scanners stated; `reach` and `largest_norm`, from which they were computed, are gone.
+   `decided` in the results depends on the data alone.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 class Checkpoint:
@@ -37,15 +39,10 @@ class Checkpoint:
     def load(self) -> dict[str, NDArray[Any]] | None:
         """What was saved for the same work; None when there is nothing, or nothing that can be used."""
         try:
-            with self.path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-                arrays = dict(file)
-        except Exception:
-            # A damaged checkpoint only means starting over.
+            with self.path.open("rb") as opened:
+                return unpacked(opened, self._header)
+        except OSError:
             return None
-        header, digest = arrays.pop("header", None), arrays.pop("digest", None)
-        if header is None or digest is None or str(header) != self._header:
-            return None
-        return arrays if str(digest) == _digest(arrays) else None
 
     def offer(self, state: Callable[[], Mapping[str, NDArray[Any]]]) -> None:
         """Save the state if the last time is long enough ago."""
@@ -55,13 +52,32 @@ class Checkpoint:
     def save(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Save the state now."""
         with atomic_file(self.path) as scratch, scratch.open("wb") as file:
-            marks = {"header": np.asarray(self._header), "digest": np.asarray(_digest(state))}
-            np.savez(file, allow_pickle=False, **marks, **state)
+            packed(file, self._header, state)
         self._saved = time.monotonic()
 
     def clear(self) -> None:
         """The work is done, and its result is stored elsewhere."""
         self.path.unlink(missing_ok=True)
+
+
+def packed(file: IO[bytes], header: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays, what they are of, and what shows that they are whole."""
+    marks = {"header": np.asarray(header), "digest": np.asarray(_digest(arrays))}
+    np.savez(file, allow_pickle=False, **marks, **arrays)
+
+
+def unpacked(file: IO[bytes], expected: str) -> dict[str, NDArray[Any]] | None:
+    """The arrays that `packed` wrote; None if they are damaged or of something else."""
+    try:
+        with np.load(file, allow_pickle=False) as opened:
+            arrays = dict(opened)
+    except Exception:
+        # A damaged checkpoint only means starting over.
+        return None
+    header, digest = arrays.pop("header", None), arrays.pop("digest", None)
+    if header is None or digest is None or str(header) != expected:
+        return None
+    return arrays if str(digest) == _digest(arrays) else None
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,10 +27,14 @@ class Reader:
         metric: how they are compared with the queries.
         block_rows: how many rows to read at a time.
         smallest_query: the smallest size of a query, with which a row may be too small.
+        first_row: what messages call the first row.
     """
 
-    def __init__(self, corpus: Corpus, metric: Metric, block_rows: int, *, smallest_query: float) -> None:
+    def __init__(
+        self, corpus: Corpus, metric: Metric, block_rows: int, *, smallest_query: float, first_row: int = 0
+    ) -> None:
         self.corpus, self.metric, self.smallest_query = corpus, metric, smallest_query
+        self.first_row = first_row
         self.block_rows = max(1, min(block_rows, corpus.rows))
         self._held: NDArray[Any] | None = None
 
@@ -63,7 +67,8 @@ class Reader:
     def _read(self, start: int) -> NDArray[Any]:
         stop = min(start + self.block_rows, self.corpus.rows)
         block = self.corpus.vectors.read(start, stop)
-        require_range(block, self.metric, self.corpus.name, start, compared_with=self.smallest_query)
+        named = self.first_row + start
+        require_range(block, self.metric, self.corpus.name, named, compared_with=self.smallest_query)
         # A reader may use its memory again for the next block, which is being read already.
         return block if stop - start == self.corpus.rows else np.array(block)
 
@@ -79,6 +84,28 @@ class Reader:
             first, last = int(wanted[mine][0]), int(wanted[mine][-1])
             found[mine] = vectors.read(first, last + 1)[wanted[mine] - first]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class PickedVectors:
+    """Some rows of a corpus, as if they were all of it."""
+
+    reader: Reader
+    picked: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return len(self.picked), self.reader.corpus.dimension
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored type."""
+        return self.reader.corpus.vectors.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Some of the rows."""
+        return self.reader.rows(self.picked[start:stop])
 
 
 def held(dataset: Dataset, block_rows: int) -> Dataset:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.core.truth import Decision
 from recallatk.truths.arithmetic import exact_ranks
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 TIE_LIMIT = 1000
 # Vectors of near ties are fetched in portions of about this size.
 _PORTION_BYTES = 64 << 20
+# A bound in float32 is as many times as wide as the same bound in float64.
+_FLOAT32_LOSS = 2.0**29
 
 
 @dataclass(eq=False)
@@ -58,6 +61,30 @@ class DecidedRows:
     next_scores: NDArray[np.float64]
     exact: NDArray[np.bool_]
     """Queries in which float64 could not order the neighbors and the next row."""
+
+    @property
+    def decided(self) -> NDArray[np.uint8]:
+        """The `Decision` of every query."""
+        return decisions(self.scores[:, -1], self.next_scores, self.bounds, self.exact)
+
+
+def decisions(
+    last: NDArray[np.float64],
+    following: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+    exact: NDArray[np.bool_],
+) -> NDArray[np.uint8]:
+    """The least precise arithmetic that decides each query, from what its certificate says.
+
+    Args:
+        last: score of the last neighbor.
+        following: score of the next row; NaN if there is none.
+        bounds: how far both can be from the real ones.
+        exact: whether float64 cannot order the neighbors and the next row.
+    """
+    close = np.abs(last - following) <= 2 * _FLOAT32_LOSS * bounds
+    decided = np.where(close, int(Decision.FLOAT64), int(Decision.FLOAT32))
+    return np.where(exact, int(Decision.EXACT), decided).astype(np.uint8)
 
 
 def decide(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,25 +40,42 @@ class MemoryPlan:
     group_queries: int
     threads: int | None = None
     """Number of threads that the memory allows; None for no limit."""
+    other_bytes: int = 0
+    """Memory besides blocks of the corpus."""
 
 
 def plan(
     dataset: Dataset, depth: int, memory: int | str | None, threads: int, block_bytes: int | None = None
 ) -> MemoryPlan:
     """Blocks of the corpus and groups of queries that stay within a budget."""
+    corpus = dataset.corpus
+    found = plan_for(
+        (corpus.rows, corpus.dimension),
+        corpus.vectors.dtype.itemsize,
+        dataset.queries.rows,
+        depth,
+        memory,
+        threads,
+    )
+    if block_bytes is None:
+        return found
+    rows = max(1, block_bytes // max(1, corpus.dimension * corpus.vectors.dtype.itemsize))
+    return replace(found, block_rows=rows)
+
+
+def plan_for(
+    shape: tuple[int, int], itemsize: int, queries: int, depth: int, memory: int | str | None, threads: int
+) -> MemoryPlan:
+    """The same for a corpus that need not exist."""
     size = _budget(memory)
-    corpus, queries = dataset.corpus, dataset.queries
-    width = corpus.dimension
+    rows, width = shape
     threads = max(1, min(threads, size // 2 // _THREAD_BYTES))
-    fixed = threads * _THREAD_BYTES + _READING_BYTES + queries.rows * depth * _RESULT_BYTES
+    fixed = threads * _THREAD_BYTES + _READING_BYTES + queries * depth * _RESULT_BYTES
     usable = max(size - fixed, size // 8)
     per_query = (depth + 33) * _NEIGHBOR_BYTES + width * 8 * (2 + threads)
-    group = max(1, min(queries.rows, usable // 3 // per_query))
-    row_bytes = width * corpus.vectors.dtype.itemsize
-    rows = _block_rows(corpus.rows, row_bytes, usable - group * per_query)
-    if block_bytes is not None:
-        rows = max(1, block_bytes // max(1, row_bytes))
-    return MemoryPlan(rows, group, threads)
+    group = max(1, min(queries, usable // 3 // per_query))
+    block = _block_rows(rows, width * itemsize, usable - group * per_query)
+    return MemoryPlan(block, group, threads, fixed + group * per_query)
 
 
 def _block_rows(rows: int, row_bytes: int, left: int) -> int:

@@ -198,10 +198,10 @@ class Proof:
         if proof is None:
             return
         stated, actual = Decision(proof.decided[number]), Decision(self.real.decided[place])
-        # Whether a scan had to be in float64 depends on how it was run.
-        # In older formats, `exact` may be due to rows that the truth does not name.
-        vague = truth.older_format is not None and stated is Decision.EXACT
-        if Decision.EXACT in (stated, actual) and not vague:
+        # In older formats, `float64` depended on how a scan was run, and `exact` may be due to rows that the
+        # truth does not name.
+        vague = truth.older_format is not None and (stated is Decision.EXACT or actual is not Decision.EXACT)
+        if not vague:
             yield Fault.CERTIFICATE, Claim("decided", stated.text, actual.text)
         for name, said, found in (
             ("bound", proof.bounds, self.real.bounds),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from recallatk.core import Dataset, Truth
-from recallatk.core.truth import Certificate, Decision
+from recallatk.core.truth import Certificate
 from recallatk.ids import RowIds
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class Results:
         group: NDArray[np.int64],
         proven: NDArray[np.bool_],
         verdict: DecidedRows,
-        decided: Decision | NDArray[np.int64],
     ) -> None:
         """Take in what was decided for the proven ones among some queries."""
         which = group[proven]
@@ -48,7 +47,7 @@ class Results:
         self.tied[which], self.tie_counts[which] = verdict.tied[proven], verdict.tie_counts[proven]
         self.bounds[which], self.next_rows[which] = verdict.bounds[proven], verdict.next_rows[proven]
         self.next_scores[which] = verdict.next_scores[proven]
-        self.decided[which] = np.where(verdict.exact[proven], Decision.EXACT, decided)
+        self.decided[which] = verdict.decided[proven]
         offsets, rows = verdict.overflow
         self.beyond.append((np.repeat(group, np.diff(offsets)), rows))
 

@@ -1,8 +1,7 @@
-"""The scanner's contract: a kernel names every pair that may matter and leaves out none.
+"""The scanner's contract: a kernel names every pair that may matter and states how far its scores can be off.
 
-A scanner multiplies queries with rows in the floating-point type of its space. It may add in any order
-and fuse what it likes; what it must not do is round its inputs or its sums to fewer digits than that
-type has. An accelerator joins by one class here and, where its type is another, its own `Precision`.
+How a scanner rules a row out is its own affair: by products in the type of its space, in fewer bits, or on
+an accelerator. It states a bound for every block that it scans, and the bound has to hold.
 """
 
 from __future__ import annotations
@@ -16,20 +15,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.filters.eligibility import Eligibility
+    from recallatk.truths.space import Space
 
 
 class ScanHits(NamedTuple):
-    """Pairs that reached their query's threshold, in the order of the queries, with their scan scores."""
+    """Pairs that may reach their query's floor, in the order of the queries, with their scan scores."""
 
     queries: NDArray[np.int64]
     columns: NDArray[np.int64]
     scores: NDArray[Any]
-    thresholds: NDArray[Any]
-    """What was asked for, and where that was -inf, what was found to do: the k-th best less the slack."""
+    errors: NDArray[np.float64]
+    """For each query asked, how far these scores can be from the real ones."""
+    floors: NDArray[np.float64]
+    """What was asked for; where that was -inf, a real score that k rows of the block reach, or -inf."""
 
     def of(self, which: NDArray[np.bool_]) -> ScanHits:
         """Some of them."""
-        return ScanHits(self.queries[which], self.columns[which], self.scores[which], self.thresholds)
+        return self._replace(
+            queries=self.queries[which], columns=self.columns[which], scores=self.scores[which]
+        )
 
 
 @dataclass(frozen=True)
@@ -38,13 +42,24 @@ class Asked:
 
     queries: NDArray[Any]
     """With the components that the scanner may write; no other thread uses this copy."""
-    thresholds: NDArray[Any]
-    """The scan score from which on a row is a hit; -inf while nothing is known of the query."""
-    slack: NDArray[np.float64]
-    """Where the threshold is -inf: how far below the k-th best of this call a row still is a hit."""
+    errors: NDArray[np.float64]
+    """How far a product in the type of the space, added in any order, can be from the real score."""
+    floors: NDArray[np.float64]
+    """The real score from which on a row is a hit; -inf while nothing is known of the query."""
     k: int
+    spare: int
+    """Where the floor is -inf: by how many errors more than it must a new floor stays below the k-th best."""
     eligible: Eligible | None
     """Which pairs count at all, where not every pair does."""
+
+    @property
+    def fresh(self) -> NDArray[np.bool_]:
+        """Queries of which nothing is known."""
+        return np.isneginf(self.floors)
+
+    def slack(self, errors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How far below the k-th best scan score of a block a row may be and be a hit, by these errors."""
+        return (2 + self.spare) * errors
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,10 @@ def below(scores: NDArray[Any], distance: NDArray[np.float64], dtype: np.dtype[A
 
 
 class Scanner(Protocol):
-    """A kernel with its working memory; every thread has its own."""
+    """A kernel with its working memory, made from a space and the most queries of a call.
+
+    Every thread has its own.
+    """
 
     tile_rows: int
     """How many rows to hand over at a time."""
@@ -92,9 +110,18 @@ class Scanner(Protocol):
     extra: int
     """How many components it wants besides: ones in the rows, and in the queries its own to write."""
 
-    def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
-        """Every eligible pair that reaches its threshold.
+    def enter(self, rows: NDArray[Any]) -> None:
+        """Go on to other rows, which the calls of `hits` that follow are about."""
 
-        For a query whose threshold is -inf these may be cut to the rows that lie no further below the
-        k-th best of them than its slack.
+    def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
+        """Every eligible pair whose real score reaches its floor.
+
+        For a query whose floor is -inf these may be cut to the rows that can reach the floor it returns.
         """
+
+
+class MakeScanner(Protocol):
+    """What makes a scanner: its class."""
+
+    def __call__(self, space: Space, queries: int) -> Scanner:
+        """A scanner for calls of at most so many queries."""

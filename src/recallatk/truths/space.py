@@ -37,6 +37,9 @@ FLOAT64 = Precision(np.dtype(np.float64), 2.0**-53, 2.0**-1022, 1e153)
 class Space:
     """Where rows and queries are compared by inner product, larger being nearer."""
 
+    lead = 0
+    """How many components may be left out at first, with the norm of them all as the last one."""
+
     def __init__(
         self, metric: Metric, precision: Precision, dimension: int, centre: NDArray[np.float32] | None = None
     ) -> None:
@@ -193,7 +196,7 @@ class RotatedSpace(Space):
     def __init__(self, space: Space, rotation: Rotation) -> None:
         super().__init__(space.metric, space.precision, space.dimension, space.centre)
         self.plain, self.rotation = space, rotation
-        self._turning_error = rotation.error
+        self._turning_error, self.lead = rotation.error, rotation.lead
         self.width += 1
 
     def queries(self, block: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64]]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from recallatk.truths.memory_plan import Batch, batches
-from recallatk.truths.scanner import Asked, Eligible, Scanner, below
+from recallatk.truths.scanner import Asked, Eligible, MakeScanner, Scanner
 from recallatk.truths.scanner_blas import BATCH_QUERIES
 from recallatk.truths.thresholds import Survivors, guessed_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -41,7 +41,6 @@ class _Worker:
     tile: NDArray[Any]
     queries: dict[int, NDArray[Any]] = field(default_factory=dict)
     """Its own copy of each batch's."""
-    largest_norm: float = 0.0
 
 
 class Candidates(NamedTuple):
@@ -64,7 +63,7 @@ class Sweep:
         queries: NDArray[Any],
         eligibility: Eligibility,
         k: int,
-        make_scanner: Callable[[int], Scanner],
+        make_scanner: MakeScanner,
         *,
         threads: int = 1,
         most: int | None = None,
@@ -81,12 +80,11 @@ class Sweep:
         # Those that rows are measured by: the same, or guesses.
         self.floors = self.proven.copy()
         self.guesses = guesses
-        self.earlier_errors = np.zeros(len(queries))
-        # Scanners subtract thresholds, whose size then counts among the terms that were rounded.
-        self.reach = np.where(np.isfinite(self.floors), np.abs(self.floors), 0.0)
+        # The widest bound that a scanner stated for the scores of each query.
+        self.errors = np.zeros(len(queries))
         self.abandoned = np.zeros(len(queries), bool)
         largest = min(BATCH_QUERIES, max(1, len(queries)))
-        self.workers = [self._worker(make_scanner(largest)) for _ in range(threads)]
+        self.workers = [self._worker(make_scanner(space, largest)) for _ in range(threads)]
         self.batches = batches(eligibility, always_gather=self.workers[0].scanner.gathers)
         self.prepared = [prepared[batch.places] for batch in self.batches]
         # One table for all threads, because thresholds rise with what all of them have seen.
@@ -145,7 +143,7 @@ class Sweep:
                 norm = self.space.rows(vectors, prepared[:, : self.space.width])
                 if not self.space.is_safe(norm):
                     raise OutOfRange
-                worker.largest_norm = max(worker.largest_norm, norm)
+                worker.scanner.enter(prepared)
                 for number in task.batches:
                     self._scan(worker, number, prepared, rows, norm)
 
@@ -154,24 +152,21 @@ class Sweep:
     ) -> None:
         batch = self.batches[number]
         which = batch.queries
-        # Floors before errors: another thread that raises both writes them the other way round.
-        floors = self.floors[which]
-        errors = self._errors(which, norm)
         rank = self._rank(number, len(rows))
         asked = Asked(
             self._queries(worker, number),
-            below(floors, errors, self.space.precision.dtype),
-            (2 + (_GUESS_ERRORS if rank < self.k else 0)) * errors,
+            self.space.error(self.query_norms[which], norm),
+            self.floors[which],
             rank,
+            _GUESS_ERRORS if rank < self.k else 0,
             self._eligible(batch, rows),
         )
         hits = worker.scanner.hits(asked, prepared)
         with self.locks[number]:
-            # A first threshold is as good a floor as any other: so many rows of this tile reach it.
-            fresh = np.isneginf(floors)
+            self.errors[which] = np.maximum(self.errors[which], hits.errors)
+            fresh = asked.fresh
             if fresh.any():
-                found = hits.thresholds[fresh].astype(np.float64) + errors[fresh]
-                self._raise_floors(which[fresh], found, proven=rank == self.k)
+                self._raise_floors(which[fresh], hits.floors[fresh], proven=rank == self.k)
             if number not in self.held:
                 self.held[number] = self._survivors(len(which))
             held = self.held[number]
@@ -192,8 +187,7 @@ class Sweep:
         self.next_guess[number] = 1.25 * self.seen[number]
         rank = self._rank(number, int(self.seen[number]))
         which = self.batches[number].queries
-        norm = self._largest_norm()
-        errors = (1 + _GUESS_ERRORS) * self._errors(which, norm)
+        errors = (1 + _GUESS_ERRORS) * self.errors[which]
         self._raise_floors(which, self.held[number].best(rank) - errors, proven=rank == self.k)
 
     def _survivors(self, queries: int) -> Survivors:
@@ -208,22 +202,12 @@ class Sweep:
             worker.queries[number] = copy
         return worker.queries[number]
 
-    def _largest_norm(self) -> float:
-        return max(worker.largest_norm for worker in self.workers)
-
-    def _errors(self, which: NDArray[np.int64], norm: float) -> NDArray[np.float64]:
-        """How far the scan scores of some queries with rows up to this norm can be from the real ones."""
-        errors = self.space.error(self.query_norms[which], norm) + self.space.rounding * self.reach[which]
-        return np.maximum(errors, self.earlier_errors[which])
-
     def _raise_floors(
         self, which: NDArray[np.int64], floors: NDArray[np.float64], *, proven: bool = True
     ) -> NDArray[np.float64]:
         if proven:
             self.proven[which] = np.maximum(self.proven[which], floors)
         floors = np.maximum(self.floors[which], floors)
-        known = np.where(np.isfinite(floors), np.abs(floors), 0.0)
-        self.reach[which] = np.maximum(self.reach[which], known)
         self.floors[which] = floors
         return floors
 
@@ -237,9 +221,9 @@ class Sweep:
         """Raise the thresholds and drop candidates below them; give up queries with too many left."""
         held, which = self.held[number], self.batches[number].queries
         held.forget(self.abandoned[which])
-        norm = self._largest_norm()
-        floors = self._raise_floors(which, held.best(self.k) - self._errors(which, norm))
-        held.thin(floors, self._errors(which, norm))
+        errors = self.errors[which]
+        floors = self._raise_floors(which, held.best(self.k) - errors)
+        held.thin(floors, errors)
         if self.most is not None:
             # A query is given up at a multiple of what the end allows, for thresholds still rise.
             over = held.counts > max(held.limit, 4 * self.most)
@@ -281,18 +265,14 @@ class Sweep:
             "floors": self.floors,
             "proven": self.proven,
             "abandoned": self.abandoned,
-            "reach": self.reach,
-            "errors": self._errors(np.arange(len(self.floors)), self._largest_norm()),
-            "largest_norm": np.asarray(self._largest_norm()),
+            "errors": self.errors,
         }
 
     def restore(self, state: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
         self.floors, self.abandoned = state["floors"].copy(), state["abandoned"].copy()
-        self.reach, self.proven = state["reach"].copy(), state["proven"].copy()
-        # The scores that come with it may be from another space.
-        self.earlier_errors = state["errors"].copy()
-        self.workers[0].largest_norm = float(state["largest_norm"])
+        # The scores that come with it may be from another space or scanner: their errors come too.
+        self.proven, self.errors = state["proven"].copy(), state["errors"].copy()
         queries = state["queries"]
         batch_of, place_of = np.empty(len(self.floors), np.int64), np.empty(len(self.floors), np.int64)
         for number, batch in enumerate(self.batches):

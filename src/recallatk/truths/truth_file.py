@@ -20,7 +20,7 @@ from recallatk.version import __version__
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _HEADER_KEY = b"recallatk.truth"
 _QUERY_PREFIX = "query."
 _NAMES = frozenset(

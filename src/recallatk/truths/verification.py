@@ -37,8 +37,7 @@ def verify_truth(
     """Compute the truth of some queries, or of all, and compare the given one with it.
 
     Every column of the truth is compared: neighbors, scores, ties, counts of eligible rows and the
-    certificate. Imported scores may be off by what float32 arithmetic loses. Whether a scan ran in float32
-    or float64 depends on the machine and is not checked.
+    certificate. Imported scores may be off by what float32 arithmetic loses.
 
     Args:
         truth: the truth to check.
@@ -59,7 +58,7 @@ def verify_truth(
         truth.depth,
         plan(dataset, truth.depth, memory, threads),
         threads=threads,
-        backend="blas",
+        backend="auto",
         progress=progress,
     )
     real = search.run(places[chosen])
