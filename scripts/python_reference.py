@@ -41,6 +41,7 @@ GROUPS = {
     "Ground truth": ("ground_truth", "verify_truth", "load_truth", "save_truth", "Truth"),
     "Tune": ("tune", "tune_effort", "Tuned", "TunedEffort"),
     "Collections in use": ("probe", "watch", "tap", "Probed"),
+    "Change": ("drift", "migrate", "Drifted", "Migrated"),
     "Compare and gate": ("compare_results", "gate_results", "accept_baseline", "Verdict"),
     "Check": ("audit_settings", "audit_run", "Finding"),
     "Data": (
