@@ -40,7 +40,6 @@ GROUPS = {
     ),
     "Ground truth": ("ground_truth", "plan_truth", "verify_truth", "load_truth", "save_truth", "Truth"),
     "Tune": ("tune", "tune_effort", "Tuned", "TunedEffort"),
-    "Corpora that change": ("churn", "Churned"),
     "Collections in use": ("probe", "watch", "tap", "Probed"),
     "Rows, queries and models that change": ("churn", "drift", "migrate", "Churned", "Drifted", "Migrated"),
     "Compare and gate": (

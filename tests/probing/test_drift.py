@@ -82,7 +82,7 @@ def test_a_run_of_the_current_queries_is_a_recall_test():
         (["may.npy", "narrow.npy"], 0, "4 dimensions, 8 in the baseline"),
         (["may.npy", "june.npy", "--target", "recall@10 >= 0.9"], 2, "needs a recall test"),
         (["may.npy", "june.npy", "--run", "run"], 2, "measured other queries"),
-        (["may.npy", "few.npy"], 2, "few.npy: 9 queries are too few"),
+        (["may.npy", "few.npy"], 2, "few.npy: 9 queries, too few"),
         (["may.npy", "none.npy"], 2, "none.npy"),
         (["may.npy", "corpus.npy", "--corpora", "--metric", "hamming"], 2, "hamming"),
         (["may.npy", "june.npy", "--corpus", "narrow.npy"], 2, "dimension mismatch"),

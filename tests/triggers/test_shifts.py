@@ -1,6 +1,7 @@
 """Triggers: none fires on what did not change, and each fires on its own change."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -147,7 +148,7 @@ def test_snapshots_that_cannot_be_compared_are_refused_by_name(corpus, tmp_path)
         shifts(snapshot(ALL), make_corpus(vectors(ROWS, 1), ids=[f"other {each}" for each in ALL]))
     with pytest.raises(MismatchError, match="nothing to compare"):
         shifts(log(1), corpus)
-    with pytest.raises(UsageError, match="10 queries are too few"):
+    with pytest.raises(UsageError, match="10 queries, too few"):
         shifts(log(1), make_queries(vectors(10, 2)))
     with pytest.raises(MismatchError, match="dimension mismatch: the corpus"):
         shifts(log(1), log(2), corpus=np.zeros((60, 8), "f4") + 1)
@@ -168,3 +169,12 @@ def test_a_query_log_is_compared_with_its_k_and_filters(tmp_path):
     found = shifts(tmp_path / "may", tmp_path / "june", metric="l2")
     assert names(found) == {"k", "filters"}
     assert found.current.queries == 80 == open_queries(tmp_path / "june").rows
+
+
+def test_vectors_of_zeros_and_copies_are_numbers_too():
+    zeros, ones = np.zeros((60, 4), "f4"), np.ones((60, 4), "f4")
+    found = shifts(zeros, ones, metric="l2")
+    assert "norm" in names(found)
+    shown = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert next(each["number"] for each in shown["triggers"] if each["trigger"] == "norm") is None
+    assert not shifts(ones, ones, metric="cosine").fired

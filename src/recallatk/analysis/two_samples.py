@@ -263,5 +263,7 @@ def _p(observed: float, chance: Floats) -> float:
 
 
 def _ends(draws: Floats) -> tuple[float, float]:
-    low, high = np.quantile(draws, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    shares = [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2]
+    # Interpolation has no value between infinite ones.
+    low, high = np.quantile(draws, shares, method="inverted_cdf")
     return float(low), float(high)

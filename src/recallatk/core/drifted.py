@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -46,15 +47,20 @@ class Trigger:
         return {
             "part": self.part,
             "trigger": self.name,
-            "number": self.number,
-            "low": self.low,
-            "high": self.high,
+            "number": _finite(self.number),
+            "low": _finite(self.low),
+            "high": _finite(self.high),
             "least": self.least,
             "most": self.most,
             "p": self.p,
             "fired": self.fired,
             "said": self.said,
         }
+
+
+def _finite(number: float | None) -> float | None:
+    """A number that JSON has; None for the ratio of anything to nothing."""
+    return number if number is not None and math.isfinite(number) else None
 
 
 ALARMS = 0.05

@@ -19,6 +19,7 @@ from recallatk.datasets.source import CORPUS, QUERIES, ROWS
 from recallatk.errors import MismatchError, UsageError
 from recallatk.redaction import without_secrets
 from recallatk.storage import load_run
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,8 +112,6 @@ def _of_run(run: Run, name: str, folder: Path | None) -> Snapshot:
 def _usable(snapshot: Snapshot) -> Snapshot:
     for name, part in snapshot.parts.items():
         if part.rows < FEWEST:
-            what = "rows" if name == CORPUS else "queries"
-            raise UsageError(
-                f"{snapshot.name}: {part.rows:,} {what} are too few to compare. Accepted: {FEWEST} or more"
-            )
+            few = counted(part.rows, *(("row", "rows") if name == CORPUS else ("query", "queries")))
+            raise UsageError(f"{snapshot.name}: {few}, too few to compare. Accepted: {FEWEST} or more")
     return snapshot
