@@ -35,7 +35,7 @@ SLOW_MODULES = {
         *("test_full_disk", "test_docs", "test_public_names", "test_export_command", "test_audit_command"),
         *("test_contributing", "test_architecture", "test_truth_command", "test_score_command"),
         *("test_measure_callable", "test_shared_flags", "test_mistakes", "test_tensors"),
-        *("test_compare_command", "test_strict_goals", "test_gate_command"),
+        *("test_compare_command", "test_strict_goals", "test_gate_command", "test_pytest_plugin"),
     },
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),

@@ -64,6 +64,7 @@ IMPORTED_BY_NAME = {
     "linter/rules/__init__.py": "rules, by their module",
     "reporting/__init__.py": "public names, on first use",
     "reporting/exports/__init__.py": "exports, by their format",
+    "testing/__init__.py": "public names, on first use",
 }
 
 

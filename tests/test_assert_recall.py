@@ -101,7 +101,12 @@ def test_a_truth_that_is_there_is_taken(dataset):
 
 @pytest.mark.parametrize(
     ("held", "options", "said"),
-    [(3, {}, "is no search"), (search(), {"min": 0}, "above 0"), (search(), {"min": 95}, "up to 1")],
+    [
+        (3, {}, "is no search"),
+        (search(), {"min": 0}, "above 0"),
+        (search(), {"min": 95}, "up to 1"),
+        (search(), {"min": "0.9"}, "a number above 0"),
+    ],
 )
 def test_wrong_calls_say_what_is_accepted(dataset, held, options, said):
     with pytest.raises(UsageError, match=said):

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import faiss
+import numpy as np
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -60,6 +62,8 @@ def folder(tmp_path, monkeypatch, request):
         return tmp_path
     if request.node.callspec.params["page"].name in ("capture.md", "probe.md"):
         monkeypatch.setenv("DATABASE_URL", bundled_server())
+    if request.node.callspec.params["page"].name == "probe.md":
+        make_shop(tmp_path, monkeypatch)
     rows = {"id": ["a", "b", "c"], "category": ["x", "y", None]}
     vectors = pa.FixedSizeListArray.from_arrays(pa.array([1, 0, 0, 1, 1, 0], pa.float32()), 2)
     pq.write_table(
@@ -69,6 +73,26 @@ def folder(tmp_path, monkeypatch, request):
         '{"query_id": "a", "neighbors": ["c", "a"]}\n{"query_id": "b", "neighbors": ["b", "b", "zzz"]}\n'
     )
     return tmp_path
+
+
+def make_shop(folder, monkeypatch):
+    """The table `items` in the database `shop`, as `psql` would find it, and a log of queries."""
+    parts = psycopg.conninfo.conninfo_to_dict(bundled_server())
+    monkeypatch.setenv("PGHOST", parts["host"])
+    monkeypatch.setenv("PGUSER", parts["user"])
+    with psycopg.connect(dbname=parts["dbname"], autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS shop")
+        connection.execute("CREATE DATABASE shop")
+    vectors = np.random.default_rng(0).normal(size=(700, 8)).astype("float32")
+    with psycopg.connect(dbname="shop", autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION vector")
+        connection.execute("CREATE TABLE items (id int PRIMARY KEY, embedding vector(8))")
+        with connection.cursor().copy("COPY items FROM STDIN") as copy:
+            for number, row in enumerate(vectors[:500].tolist()):
+                copy.write_row((number, str(row)))
+        connection.execute("CREATE INDEX ON items USING hnsw (embedding vector_cosine_ops)")
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors[500:].ravel()), 8)
+    pq.write_table(pa.table({"vector": lists}), folder / "log.parquet")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ PUBLIC = [
     "open_queries",
     "parse_filter",
     "parse_measure",
+    "plan_truth",
     "probe",
     "queries_from_corpus",
     "queries_to_tell",

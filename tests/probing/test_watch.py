@@ -246,3 +246,9 @@ def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(shop, tmp_path
         name for name in samples if not name.endswith(("_bucket", "_sum", "_count", "_created", "_total"))
     }
     assert gauges <= used
+
+
+def test_a_hook_without_a_target_is_refused_because_it_could_never_run():
+    ran = recallatk("watch", "module:search", "--once", "--on-fail", "true")
+    assert ran.returncode == 2
+    assert '--target "recall@10 >= 0.95"' in ran.stderr

@@ -156,7 +156,7 @@ def test_what_cannot_be_compared_is_refused_by_name(runs):
     said = compared(runs, "before", "built", code=2).stderr
     assert "have no setting in common" in said and "#1 faiss-ivf-flat(nlist=32)[nprobe=2]" in said
     assert "no measured trial 9. Measured: 1, 2, 3" in compared(runs, "before#9", "after", code=2).stderr
-    assert "1 results. Accepted: two or more" in compared(runs, "before", code=2).stderr
+    assert "1 result. Accepted: two or more" in compared(runs, "before", code=2).stderr
     assert "no such file or folder" in compared(runs, "before", "nowhere", code=2).stderr
     (runs / "empty").mkdir(exist_ok=True)
     assert "holds neither a run nor a tuning" in compared(runs, "before", "empty", code=2).stderr

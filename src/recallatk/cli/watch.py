@@ -80,6 +80,8 @@ def watch(
     from recallatk.units import parse_duration
 
     set_quiet(quiet)
+    if on_fail is not None and not targets:
+        raise UsageError('--on-fail runs when a target is missed. State one: --target "recall@10 >= 0.95"')
     import_from_folder()
     asked: dict[str, Any] = {
         "goals": targets or (), "at": at, "where": where, "by": by or (), "sample": sample, "truth": truth,

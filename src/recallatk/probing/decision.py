@@ -47,10 +47,13 @@ class RecallDecision:
         goals: targets on recall@k, and latency budgets.
         k: the cutoff of the probe.
         sampled: whether rows of the collection serve as queries; they cannot pass a target.
+        all_queries: whether all queries are asked, although the goals are decided.
     """
 
-    def __init__(self, goals: Sequence[Goal], k: int, *, sampled: bool = False) -> None:
-        self.goals, self.k, self.sampled = tuple(goals), k, sampled
+    def __init__(
+        self, goals: Sequence[Goal], k: int, *, sampled: bool = False, all_queries: bool = False
+    ) -> None:
+        self.goals, self.k, self.sampled, self.all_queries = tuple(goals), k, sampled, all_queries
         for goal in self.goals:
             require_measurable(goal, k)
         self.tests = {
@@ -66,8 +69,8 @@ class RecallDecision:
 
     @property
     def decided(self) -> bool:
-        """Whether more queries cannot change the verdict."""
-        if len(self.tests) < len(self.goals) or not self.goals:
+        """Whether no more queries are asked, because they cannot change the verdict."""
+        if self.all_queries or len(self.tests) < len(self.goals) or not self.goals:
             return False
         return all(test.verdict not in self.open_still for test in self.tests.values())
 

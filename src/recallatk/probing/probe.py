@@ -54,6 +54,7 @@ def probe(
     max_rate: float | None = DEFAULT_RATE,
     timeout: float = 30.0,
     proxy: bool = False,
+    all_queries: bool = False,
     seed: int = 0,
     on_discovery: Callable[[Discovery], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -76,24 +77,24 @@ def probe(
         max_rate: queries per second; None for no limit.
         timeout: time limit of each statement or call, in seconds.
         proxy: exact neighbors of every tenth query; answers at the highest effort judge the others.
+        all_queries: ask all queries, although the goals are decided.
         seed: random seed for the order of the queries and for the sample.
         on_discovery: called with what the collection reports, before any query.
-        progress: called with the number of queries done, and of all.
+        progress: called with the numbers of queries done and of all.
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
-    k, pace, as_is = cutoff(at, parsed), RateLimit(max_rate), not (search or settings)
-    decision = RecallDecision(parsed, k, sampled=queries is None)
+    k, pace, chosen, as_is = cutoff(at, parsed), RateLimit(max_rate), search or {}, not (search or settings)
+    decision = RecallDecision(parsed, k, sampled=queries is None, all_queries=all_queries)
     with collection_in_use(target, timeout) as opened:
         corpus = made_from(opened, corpus)
-        opened.configure(search or {}, settings)
+        opened.configure(chosen, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())
         asked = probe_queries(opened, queries, where, sample, seed, recent=recent, one_setting=as_is)
         require_groups(asked, by, proxy=proxy)
         reference = reference_for(opened, asked, k + asked.sampled, truth, corpus)
-        found = _measured(
-            opened, asked, reference, decision, pace, by, search or {}, settings, progress, proxy=proxy
-        )
+        stated = (by, chosen, settings)
+        found = _measured(opened, asked, reference, decision, pace, *stated, progress, proxy=proxy)
         missed = decision.missed(found.verdict)
         return next_steps(found, opened, missed, queries, where, settings or {}, corpus)
 

@@ -148,7 +148,7 @@ class Proxied:
         ).value
 
     def _decided(self) -> bool:
-        if len(self.tests) < len(self.decision.goals) or not self.tests:
+        if self.decision.all_queries or len(self.tests) < len(self.decision.goals) or not self.tests:
             return False
         return all(test.verdict not in self.decision.open_still for test in self.tests.values())
 

@@ -62,6 +62,17 @@ def is_baseline_file(path: Path) -> bool:
 
 def write_baseline(side: ComparedSide, path: Path) -> None:
     """Write a side as a baseline, whole or not at all; the first one of the same data stays in the file."""
+    stored = stored_side(side, _checked(path, str(path)) if path.exists() else None)
+    write_text(path, f"{json.dumps(stored, ensure_ascii=False, indent=1)}\n")
+
+
+def stored_side(side: ComparedSide, replaced: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A side as it is stored, with its checksum.
+
+    Args:
+        side: what is accepted.
+        replaced: the baseline that it replaces, checked; its first one stays if it is of the same data.
+    """
     if not all(each.values for setting in side.settings for each in setting.builds):
         raise UsageError(f"{side.name} has no values per query. Accepted: a run, or answers with --truth")
     stored: dict[str, Any] = {
@@ -80,23 +91,21 @@ def write_baseline(side: ComparedSide, path: Path) -> None:
         else {"column": side.weights.column, **_packed(side.weights.values)},
         "settings": [_setting(each) for each in side.settings],
     }
-    stored["first"] = _first_of_same_data(stored, path)
-    stored["checksum"] = _checksum(stored)
+    stored["first"] = None if replaced is None else _first_of_same_data(stored, replaced)
     try:
-        text = json.dumps(stored, ensure_ascii=False, indent=1, allow_nan=False)
+        json.dumps(stored, allow_nan=False)
     except ValueError:
         raise UsageError(
             f"{side.name} has values that are not finite, which a baseline cannot hold"
         ) from None
-    write_text(path, f"{text}\n")
+    stored["checksum"] = _checksum(stored)
+    return stored
 
 
-def _first_of_same_data(stored: dict[str, Any], path: Path) -> dict[str, Any] | None:
-    """The first baseline in a file that is replaced, if it is of the same data."""
-    if not path.exists():
-        return None
-    replaced = _checked(path, str(path))
-    earliest = replaced.pop("first", None) or replaced
+def _first_of_same_data(stored: dict[str, Any], replaced: dict[str, Any]) -> dict[str, Any] | None:
+    """The first baseline of one that is replaced, if it is of the same data."""
+    earlier = {name: each for name, each in replaced.items() if name not in ("first", "checksum")}
+    earliest: dict[str, Any] = replaced.get("first") or earlier
     same = all(earliest[name] == stored[name] for name in ("metric", "fingerprints", "queries"))
     return earliest if same else None
 
@@ -110,32 +119,46 @@ def read_baseline(path: Path, name: str, *, first: bool = False) -> ComparedSide
         first: read the first baseline that was accepted for these data instead.
     """
     stored = _checked(path, name)
+    return read_stored((stored.get("first") or stored) if first else stored, name)
+
+
+def read_stored(stored: dict[str, Any], name: str) -> ComparedSide:
+    """A checked baseline as a side."""
     try:
-        return _side((stored.get("first") or stored) if first else stored, name)
+        return _side(stored, name)
     except _DAMAGE as problem:
         raise FormatError(name, f"a damaged baseline: {problem}", _ACCEPTED) from problem
 
 
 def _checked(path: Path, name: str) -> dict[str, Any]:
-    """What a file holds, if it is a whole baseline of a known version."""
+    return checked_stored(parsed_file(path, name), name)
+
+
+def parsed_file(path: Path, name: str) -> Any:
+    """The JSON of a file of baselines; half merged and damaged files are refused."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if any(line.startswith(_CONFLICT) for line in text.splitlines(keepends=True)):
         raise FormatError(name, "git conflict markers: the file is half merged", _ACCEPTED, hint=_RESTORE)
     try:
-        stored = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         raise FormatError(name, "a damaged baseline: no JSON", _ACCEPTED, hint=_RESTORE) from None
+
+
+def checked_stored(stored: Any, name: str) -> dict[str, Any]:
+    """A stored side, if it is a whole baseline of a known version."""
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise FormatError(name, "no baseline", _ACCEPTED)
     version = stored.get("format_version")
     if version != VERSION:
         found = f"format version {version!r} of a baseline"
         raise FormatError(name, found, f"version {VERSION}", hint="Update: pip install -U recallatk")
-    if stored.pop("checksum", None) != _checksum(stored):
+    unsealed = {key: each for key, each in stored.items() if key != "checksum"}
+    if stored.get("checksum") != _checksum(unsealed):
         raise FormatError(
             name, "a damaged or edited baseline: its checksum differs", _ACCEPTED, hint=_RESTORE
         )
-    return stored
+    return unsealed
 
 
 def _side(stored: dict[str, Any], name: str) -> ComparedSide:

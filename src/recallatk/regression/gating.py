@@ -56,15 +56,16 @@ def gate_results(
     goals = list(dict.fromkeys(parse_goal_with_baseline(each) for each in targets))
     opened = open_sources([baseline, candidate], [None, None], open_truth(truth), at)
     first, second = described_sides(opened)
-    found = _judged(first, second, goals)
+    found = judged_sides(first, second, goals)
     if not since_first:
         return found
-    earliest = _judged(_first_accepted(baseline), second, goals)
+    earliest = judged_sides(_first_accepted(baseline), second, goals)
     labelled = (replace(each, setting=f"{SINCE_FIRST}: {each.setting}") for each in earliest.goals)
     return replace(found, goals=(*found.goals, *labelled))
 
 
-def _judged(first: ComparedSide, second: ComparedSide, goals: list[Goal | RelativeGoal]) -> Gated:
+def judged_sides(first: ComparedSide, second: ComparedSide, goals: list[Goal | RelativeGoal]) -> Gated:
+    """One side judged against another, without opening anything."""
     [compared] = compare_sides([first, second]).comparisons
     pairs = matched_settings(first, second)
     if not goals:

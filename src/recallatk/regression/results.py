@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.side_comparison import compare_sides
 from recallatk.errors import UsageError
 from recallatk.regression.sources import described_sides, open_sources, open_truth
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,8 @@ def compare_results(
         MismatchError: the results are of different data, or have no setting or measure in common.
     """
     if len(results) < 2:
-        raise UsageError(f"{len(results)} results. Accepted: two or more to compare")
+        count = counted(len(results), "result", "results")
+        raise UsageError(f"{count}. Accepted: two or more to compare")
     if names is not None and len(names) != len(results):
         raise UsageError(f"{len(names)} names for {len(results)} results. Accepted: one each")
     right = open_truth(truth)

@@ -37,8 +37,8 @@ _LONGEST_TEXT, _LONGEST_SETTING, _LONGEST_NAME = 80, 120, 60
 _MOST_ALONE, _MOST_PAIRS = 20, 20
 _LEAST_P = 1e-6
 _UNPAIRED = (
-    "Compared across different data: means are not paired by query, so that differences between the queries "
-    "count as noise."
+    "Compared with --across: means are not paired by query, so that differences between the queries count "
+    "as noise."
 )
 _ACROSS_RUNS = (
     "across runs: measured at another time, so that a ratio includes changes in the machine's pace."
