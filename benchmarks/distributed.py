@@ -95,11 +95,13 @@ def stop(cluster: Cluster) -> None:
     cluster.shutdown()
 
 
-def on_ray(dataset: Dataset, workers: int, progress: Any = None, folder: str | None = None) -> Any:
+def on_ray(
+    dataset: Dataset, workers: int, progress: Any = None, folder: str | None = None, memory: int = MEMORY
+) -> Any:
     """Truth, tally of tasks and seconds on the connected cluster."""
     # A new dataset: fingerprints of one that is known would not be taken again.
     began = time.perf_counter()
-    work = RayWork.of(dataset, DEPTH, MEMORY, workers, ("blas", None), RayCluster(None, folder))
+    work = RayWork.of(dataset, DEPTH, memory, workers, ("blas", None), RayCluster(None, folder))
     search = work.search(progress)
     truth = search.run().truth(dataset, work.fingerprints)
     return truth, search.tally, time.perf_counter() - began
@@ -154,7 +156,9 @@ def memory(folder: Path, chosen: argparse.Namespace) -> None:
     for rows in (chosen.rows // 4, chosen.rows // 2, chosen.rows):
         # A new cluster, because a worker keeps its peak.
         cluster = nodes(CORES)
-        _, tally, _ = on_ray(generated(folder, rows, chosen.queries // 10, chosen.dimension), CORES)
+        data = generated(folder, rows, chosen.queries // 10, chosen.dimension)
+        # A small budget, so that every size is cut into several shards.
+        _, tally, _ = on_ray(data, CORES, memory=MEMORY // 4)
         stop(cluster)
         peak = max(each.peak_bytes for each in tally.scans)
         print(f"{rows:10,} rows, {len(tally.scans):3} shards: {peak / (1 << 20):,.0f} MiB at most per worker")

@@ -134,7 +134,7 @@ def plan_truth(
     data: Dataset = open_dataset(dataset, queries, metric=metric, where=where)
     cores = count_threads(threads)
     measured = pilot.measure(data, depth, cores, (backend, device))
-    model = _Model(data, depth, measured, workers, cost, memory)
+    model = _CostModel(data, depth, measured, workers, cost, memory)
     return TruthPlan(
         data.corpus.name,
         data.corpus.dimension,
@@ -151,7 +151,7 @@ def plan_truth(
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
+class _CostModel:
     """Time as a linear function of rows and batches of queries, whose coefficients the pilot measured."""
 
     data: Dataset

@@ -33,6 +33,8 @@ from recallatk.errors import UsageError, unknown
 from recallatk.units import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from recallatk.core import Dataset, Truth
     from recallatk.truths.compute import Obtained
     from recallatk.truths.faults import Verification, Wrong
@@ -50,6 +52,26 @@ StoreFolder = Annotated[
     str | None, typer.Option(help="Folder of stored truths. Default: in the user's cache directory.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed for sampling.")]
+On = Annotated[str | None, typer.Option(help="Compute on ray; --memory is then per task.")]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Ray cluster: auto, ray://HOST:PORT or HOST:PORT. Default: Ray on this machine."),
+]
+Checkpoints = Annotated[
+    str | None,
+    typer.Option(help="Folder or URL that all nodes reach, for finished tasks. Default: in the store."),
+]
+Plan = Annotated[bool, typer.Option("--plan", help="Print bytes, time and cost instead, from a short pilot.")]
+Workers = Annotated[
+    int | None, typer.Option(help="With --plan: number of Ray workers, one core each. Default: 1.")
+]
+PlanPrice = Annotated[
+    str | None,
+    typer.Option("--price", help="With --plan: price of the machine and of a worker, e.g. 0.5/h."),
+]
+Precision = Annotated[
+    float | None, typer.Option(help="With --plan: half-width wanted for recall. Default: 0.01.")
+]
 
 
 class DefaultGroup(TyperGroup):
@@ -90,23 +112,13 @@ def compute(
     model: ModelName = None,
     query_model: QueryModel = None,
     model_column: ModelColumn = None,
-    on: Annotated[str | None, typer.Option(help="Compute on ray; --memory is then per task.")] = None,
-    address: Annotated[
-        str | None,
-        typer.Option(help="Ray cluster: auto, ray://HOST:PORT or HOST:PORT. Default: Ray on this machine."),
-    ] = None,
-    checkpoints: Annotated[
-        str | None,
-        typer.Option(help="Folder or URL that all nodes reach, for finished tasks. Default: in the store."),
-    ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print bytes, time and cost instead, from a short pilot.")
-    ] = False,
-    workers: Annotated[int, typer.Option(help="Ray workers to plan for, one core each.")] = 1,
-    price: Annotated[
-        str | None, typer.Option(help="With --plan: price of the machine and of a worker, e.g. 0.5/h.")
-    ] = None,
-    precision: Annotated[float, typer.Option(help="With --plan: half-width wanted of the recall.")] = 0.01,
+    on: On = None,
+    address: Address = None,
+    checkpoints: Checkpoints = None,
+    plan: Plan = False,
+    workers: Workers = None,
+    price: PlanPrice = None,
+    precision: Precision = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -119,9 +131,10 @@ def compute(
     """
     from recallatk.datasets import open_dataset
     from recallatk.files import require_writable
-    from recallatk.truths import obtain_truth, on_cluster, save_truth
+    from recallatk.truths import on_cluster
 
     set_quiet(quiet)
+    planning = _plan_options(plan, workers=workers, price=price, precision=precision)
     cluster = on_cluster(on, address, checkpoints)
     if out is not None:
         require_writable(out)
@@ -131,19 +144,22 @@ def compute(
     )  # fmt: skip
     warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     dataset = _sampled(dataset, sample, corpus_sample, seed)
+    how = {"depth": depth, "memory": memory, "threads": threads, "backend": backend, "device": device}
     if plan:
-        _print_plan(
-            dataset, as_json=as_json, depth=depth, workers=workers, price=price, precision=precision,
-            memory=memory, threads=threads, backend=backend, device=device,
-        )  # fmt: skip
-        return
-    groups = [_grouping(dataset, name) for name in by or ()]
+        _print_plan(dataset, as_json=as_json, **how, **planning)
+    else:
+        _print_truth(dataset, by or (), out, as_json=as_json, store=store, on=cluster, **how)
+
+
+def _print_truth(
+    dataset: Dataset, by: Sequence[str], out: str | None, *, as_json: bool, **options: Any
+) -> None:
+    from recallatk.truths import obtain_truth, save_truth
+
+    groups = [_grouping(dataset, name) for name in by]
     started = time.perf_counter()
     with progress("truth", 2 * dataset.corpus.dimension) as step:
-        found = obtain_truth(
-            dataset, depth=depth, store=store, memory=memory, threads=threads, backend=backend,
-            device=device, progress=step, on=cluster,
-        )  # fmt: skip
+        found = obtain_truth(dataset, progress=step, **options)
     seconds = time.perf_counter() - started
     if out is not None:
         save_truth(found.truth, out)
@@ -152,6 +168,14 @@ def compute(
         typer.echo(json.dumps(_as_json(found, seconds, written) | _groups_as_json(found.truth, groups)))
     else:
         typer.echo("\n".join(_described(found, dataset, seconds, written) + _segments(found.truth, groups)))
+
+
+def _plan_options(plan: bool, **given: Any) -> dict[str, Any]:
+    """The options of --plan that were given; refused without it."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if named and not plan:
+        raise UsageError(f"{', '.join(f'--{name}' for name in named)} without --plan. Add --plan")
+    return named
 
 
 def _print_plan(dataset: Dataset, *, as_json: bool, **options: Any) -> None:
