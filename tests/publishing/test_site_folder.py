@@ -42,8 +42,9 @@ def content(site):
 
 
 def links_of(site):
-    """Every page with the pages that it leads to."""
-    return [(page, page.parent / address) for page in site.rglob("*.html") for address in links(page)]
+    """Every page with the pages that it leads to, without pages that nobody can reach yet."""
+    pages = [page for page in site.rglob("*.html") if ".recallatk-publishing" not in page.parts]
+    return [(page, page.parent / address) for page in pages for address in links(page)]
 
 
 def test_every_link_leads_to_a_file_and_everything_is_listed(site):

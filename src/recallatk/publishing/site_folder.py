@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import reading, require_version, write_text, writing
-from recallatk.publishing.addresses import INDEX
+from recallatk.publishing.addresses import INDEX, REPORTS
 from recallatk.redaction import is_url, without_secrets
 from recallatk.storage.folder_scan import NAME as LOCK
 from recallatk.storage.folder_scan import FolderLock
@@ -89,10 +89,10 @@ class SiteFolder:
         """Replace the old files by the new ones, the first page last, then remove old ones; their number."""
         new = {address: _checksum(self._stage / address) for address in self._addresses}
         self._require_room(new)
-        old = [address for address in self._known if address not in new]
+        old = sorted((each for each in self._known if each not in new), key=_before_links, reverse=True)
         # A publication that is killed from here on is completed by the next one.
         self._write_manifest(self._known, new)
-        for address in sorted(new, key=lambda each: (each == INDEX, each)):
+        for address in sorted(new, key=_before_links):
             with writing(self.target / address):
                 (self.target / address).parent.mkdir(exist_ok=True)
                 (self._stage / address).replace(self.target / address)
@@ -132,6 +132,11 @@ class SiteFolder:
             raise _not_ours(self.target, [_STAGE])
         if self._stage.exists():
             shutil.rmtree(self._stage)
+
+
+def _before_links(address: str) -> tuple[bool, bool, str]:
+    """Sort key that puts a page behind those that it leads to: reports, leaderboards, the first page."""
+    return address == INDEX, not address.startswith(f"{REPORTS}/"), address
 
 
 def _local_folder(target: PathLike) -> Path:
