@@ -84,7 +84,6 @@ def tune(
         churn: a runbook, as in `recallatk.churn`, after which more effort of the build may meet the targets.
         watch: called with a `TuningProgress` from time to time.
     """
-    sampler_library()  # missing, it would be missed only after the truth is computed
     dataset = open_dataset(dataset, queries, metric=metric, qrels=qrels)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
@@ -170,6 +169,7 @@ def usable(
     Named engines that cannot filter are left out of filtered data if another remains: the second value has
     the reason for each. With `updates`, the usual ones are those that can insert and delete.
     """
+    sampler_library()  # missing, it would be missed only after the truth is computed
     if names is not None:
         found = [engine_to_tune(each) for each in _distinct(names)]
         for engine in found:
