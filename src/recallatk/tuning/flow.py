@@ -33,7 +33,7 @@ from recallatk.tuning.outcome import Found, conclude
 from recallatk.tuning.path_space import depth_for_paths, engine_to_tune
 from recallatk.tuning.query_split import Side, require_enough, split_sides
 from recallatk.tuning.screening import parts_of, screen
-from recallatk.tuning.search_space import Shape, sampler_library
+from recallatk.tuning.search_space import Shape
 from recallatk.tuning.study import Study, TuningProgress
 from recallatk.tuning.validation import validate
 
@@ -169,7 +169,6 @@ def usable(
     Named engines that cannot filter are left out of filtered data if another remains: the second value has
     the reason for each. With `updates`, the usual ones are those that can insert and delete.
     """
-    sampler_library()  # missing, it would be missed only after the truth is computed
     if names is not None:
         found = [engine_to_tune(each) for each in _distinct(names)]
         for engine in found:
