@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Two pips must not fill one environment at a time.
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: demo test quick check format docs bench clean
+.PHONY: demo test quick check format docs site package notebooks bench leaderboard clean
 
 demo: $(VENV)/.core
 	$(BIN)/python -m recallatk demo
@@ -26,6 +26,8 @@ check: $(VENV)/.dev
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_docs.py --check
+	$(BIN)/python scripts/bundle_charts.py --check
+	@$(MAKE) --no-print-directory site package
 
 format: $(VENV)/.dev
 	$(BIN)/python -m ruff check --fix .
@@ -33,6 +35,20 @@ format: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python scripts/generate_docs.py
+
+# Every warning is an error: a broken link, a page that no menu has.
+site: $(VENV)/.dev
+	$(BIN)/python scripts/build_site.py
+
+# The wheel and the source archive, as they would be published, and the wheel tried in place of this checkout.
+package: $(VENV)/.dev
+	rm -rf build/dist
+	$(BIN)/python -m build --quiet --no-isolation --outdir build/dist
+	$(BIN)/python -m twine check --strict build/dist/*
+	$(BIN)/python scripts/try_install.py build/dist/*.whl
+
+notebooks: $(VENV)/.dev
+	$(BIN)/python scripts/run_notebooks.py
 
 bench: $(VENV)/.dev
 	$(PIP) install --quiet --editable '.[bench]'
@@ -54,6 +70,12 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/index_memory.py
 	$(BIN)/python benchmarks/open_loop.py
 	$(BIN)/python benchmarks/tuning.py
+	$(BIN)/python benchmarks/publish.py
+
+# About ten minutes on a quiet machine: docs/leaderboard.md, and a site in build/leaderboard/site.
+leaderboard: $(VENV)/.dev
+	$(BIN)/python benchmarks/leaderboard.py
+	$(BIN)/python scripts/generate_docs.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache recallatk-demo

@@ -101,7 +101,7 @@ def on_ray(
     """Truth, tally of tasks and seconds on the connected cluster."""
     # A new dataset: fingerprints of one that is known would not be taken again.
     began = time.perf_counter()
-    work = RayWork.of(dataset, DEPTH, memory, workers, "blas", RayCluster(None, folder))
+    work = RayWork.of(dataset, DEPTH, memory, workers, ("blas", None), RayCluster(None, folder))
     search = work.search(progress)
     truth = search.run().truth(dataset, work.fingerprints)
     return truth, search.tally, time.perf_counter() - began

@@ -11,7 +11,15 @@ such that the true loss is twice the margin of 0.01. `rebuilt, less effort` is b
 `builds vary` compares graphs so thin that their mean recall varies from build to build. Each side draws its
 builds from the same ones, so that a FAIL is a false alarm: with one build a side, and with three.
 
+`rare loss` is a pair of equal recalls, but that each query has lost everything with such a probability that
+the true loss is 0.0105: a PASS is wrong.
+
 It prints PASS, FAIL and UNDECIDED of all pairs in percent, and the spread of the paired differences.
+
+The last table is of gates that measure: they ask 1,000 drawn queries in random order, in the batches of
+`gate bench.toml`, until the goal is decided. `above` is how far the true recall lies above its target, or
+above the limit that the baseline gives. It prints how many queries the gates that pass have asked, and how
+often the verdict is PASS, FAIL and UNDECIDED. Where the true recall is at the limit, either verdict is wrong.
 """
 
 from __future__ import annotations
@@ -28,6 +36,9 @@ from recallatk.analysis.sides import ComparedSide, SideBuild, SideKind, SideSett
 from recallatk.core.judgments import Outcome
 from recallatk.goals import parse_goal_with_baseline
 from recallatk.goals.against_baseline import SettingBesideBaseline
+from recallatk.goals.relative import RelativeGoal
+from recallatk.goals.sequential_goals import FINAL_CONFIDENCE, SequentialGoal
+from recallatk.regression.sequential_run import batch_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +50,8 @@ LOSS = 0.02
 # M and efConstruction of the graphs, and efforts, each with the next lower one.
 USUAL, EFFORTS = (8, 40), (32, 48, 96)
 THIN, THIN_EFFORT = (4, 12), 96
+RARE, FEW = 0.0105, (200, 300)
+ABOVE = (0.0, 0.01, 0.03, 0.05)
 OUTCOMES = (Outcome.MET, Outcome.MISSED, Outcome.UNDECIDED)
 
 
@@ -78,6 +91,56 @@ def line(name: str, mean: float, spread: float | None, found: list[Outcome]) -> 
     percent = "".join(f"{100 * found.count(each) / len(found):>11.1f}" for each in OUTCOMES)
     shown = "" if spread is None else f"{spread:.3f}"
     print(f"{name:<34}{mean:>7.3f}{shown:>8}{percent}", flush=True)
+
+
+def rare_losses(random: Any, values: Any, pairs: int) -> None:
+    """Pairs of equal recalls, of which a rare query has lost everything."""
+    for queries in FEW:
+        found = []
+        for _ in range(pairs):
+            one = values[random.integers(0, len(values), queries)]
+            # Lost recall, and not only lost queries, adds up to the loss.
+            lost = random.random(queries) < RARE / float(values.mean())
+            found.append(outcome([one], [np.where(lost, 0.0, one)]))
+        line(f"rare loss, {queries} queries", float(values.mean()), None, found)
+
+
+def asked_until(goal: Any, baseline: Any, values: Any) -> tuple[Outcome, int]:
+    """The verdict of a gate that measures, and the number of queries that it asked."""
+    test, asked = SequentialGoal(goal), 0
+    while asked < len(values) and not test.decided:
+        part = slice(asked, asked + batch_size(asked))
+        test.take(values[part], baseline[part] if isinstance(goal, RelativeGoal) else None)
+        asked = min(part.stop, len(values))
+    if test.decided:
+        return test.outcome, asked
+    one, other = setting([baseline]), setting([values])
+    side = ComparedSide("baseline", SideKind.RUN, (one,), queries=len(values))
+    return SettingBesideBaseline(side, one, other, FINAL_CONFIDENCE).judged(goal).result.outcome, asked
+
+
+def measured_gates(random: Any, first: Any, second: Any, pairs: int) -> None:
+    """Gates on the second side that stop as soon as they are decided."""
+    true, before = float(second.mean()), float(first.mean())
+    for above in ABOVE:
+        margin = above + before - true
+        goals = {
+            f"{MEASURE} >= {true - above:.4f}": "target",
+            f"{MEASURE} >= baseline {'-' if margin >= 0 else '+'} {abs(margin):.4f}": "baseline",
+        }
+        for text, name in goals.items():
+            if name == "baseline" and above == 0 and margin == 0:
+                continue
+            goal, found = parse_goal_with_baseline(text), []
+            for _ in range(pairs):
+                drawn = random.integers(0, len(second), QUERIES)
+                found.append(asked_until(goal, first[drawn], second[drawn]))
+            outcomes = [each for each, _ in found]
+            passed = [asked for each, asked in found if each is Outcome.MET]
+            ends = np.percentile(passed, [50, 10, 90]) if passed else [np.nan] * 3
+            percent = "".join(f"{100 * outcomes.count(each) / pairs:>11.1f}" for each in OUTCOMES)
+            counts = "".join(f"{each:>8.0f}" for each in ends)
+            print(f"{name:<10}{true:>7.3f}{above:>7.2f}{counts}{percent}", flush=True)
 
 
 def main() -> None:
@@ -122,6 +185,7 @@ def main() -> None:
                 found.append(outcome([one], [other]))
                 spreads.append(float((other - one).std()))
             line(f"ef {EFFORTS[place]}, {name}", float(both.mean()), float(np.median(spreads)), found)
+    rare_losses(random, np.asarray(pool[0][-1]), asked.pairs)
     thin = np.array(
         [
             shares(recalls(rows, queries, THIN, (THIN_EFFORT,), 100 + each)[0], right)
@@ -140,6 +204,14 @@ def main() -> None:
         line(
             f"no difference, {count} build{'s' if count > 1 else ''} a side", float(thin.mean()), None, found
         )
+    print(f"gates that measure, {QUERIES:,} queries at most: asked where they pass, median, 10 % and 90 %")
+    print(
+        f"{'goal':<10}{'recall':>7}{'above':>7}{'median':>8}{'10 %':>8}{'90 %':>8}"
+        + "".join(f"{each:>11}" for each in ("PASS", "FAIL", "UNDECIDED"))
+    )
+    for place in range(len(EFFORTS)):
+        one, other = (np.asarray(graph[place]) for graph in pool)
+        measured_gates(random, one, other, asked.pairs)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import stats
 
 from recallatk import open_corpus, open_demo
-from recallatk.linter.separation import MOST_ROWS, separation
+from recallatk.analysis.separation import MOST_ROWS, separation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

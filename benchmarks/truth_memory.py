@@ -23,7 +23,7 @@ DIMENSION = 768
 
 PROBE = """
 import json, sys, time
-import numpy, pyarrow.parquet, faiss
+import numpy, pyarrow.parquet, faiss, onnxruntime
 import recallatk.cli
 from recallatk import open_dataset
 from recallatk.truths import obtain_truth

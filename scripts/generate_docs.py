@@ -1,14 +1,16 @@
-"""Writes docs/cli.md, docs/rules.md and a page for each rule; with --check, fails when one is stale."""
+"""Writes the parts of docs/ that the code determines; with --check, fails when one is stale."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+from python_reference import python_page
 
 from recallatk.cli import app
 from recallatk.linter import RULES
@@ -163,6 +165,75 @@ reason = "…"
 """
 
 
+LEADERBOARD_INTRODUCTION = """# Leaderboard
+
+Generated from [leaderboard.json](leaderboard.json) by `make docs`; do not edit. `make leaderboard` measures
+it anew.
+
+Engines that run inside a Python process, each at its cheapest measured setting whose recall surely reaches a
+level. One query at a time, one thread; builds have default parameters except where
+`benchmarks/leaderboard.toml` says otherwise. Engines share a rank (`=`) unless their intervals are apart: see
+[how leaderboards compare](publish.md#how-leaderboards-compare). Ranks hold for these data, these versions and
+this machine.
+"""
+
+
+def leaderboard_page() -> str:
+    """The tables of the recorded leaderboard, with machine and date."""
+    record = json.loads((DOCS / "leaderboard.json").read_text(encoding="utf-8"))
+    parts = [LEADERBOARD_INTRODUCTION]
+    known = ""
+    for each in record["tables"]:
+        heading = f"{each['data']}: {each['queries']:,} queries, {each['metric']}, top {each['k']}"
+        if heading != known:
+            version, load = record["recallatk"], each["load_average"]
+            busy = "" if load is None else f" The load average was {load:.1f} at the start."
+            said = f"Measured on {each['date']} with recallatk {version} on {each['machine']}.{busy}"
+            parts.append(f"## {heading}\n\n{said}\n")
+        known = heading
+        parts.append(f"### {each['measure']} ≥ {each['level']:g}\n\n{standings_table(each)}\n")
+    return "\n".join(parts)
+
+
+def standings_table(table: dict[str, Any]) -> str:
+    """One leaderboard; engines that do not reach the level are listed below."""
+    costs = [table["ranked_by"], "95 %", "QPS", "memory MB", "build s"]
+    header = ["rank", "engine", "setting", "library", "recall", *costs]
+    lines = [f"| {' | '.join(header)} |", f"|{'---|' * 4}{'---:|' * 6}"]
+    ranks = [each["rank"] for each in table["standings"]]
+    beaten = []
+    for each in table["standings"]:
+        if each["rank"] is None:
+            beaten.append(f"`{each['engine']}` ({each['at_least']:.3f})")
+            continue
+        rank = f"{each['rank']}{'=' if ranks.count(each['rank']) > 1 else ''}"
+        lines.append(f"| {' | '.join([rank, *standing_cells(each)])} |")
+    said = f"\n\nNot reached, with the highest bound: {', '.join(beaten)}." if beaten else ""
+    return "\n".join(lines) + said
+
+
+def standing_cells(standing: dict[str, Any]) -> list[str]:
+    """One engine with its setting, recall and costs."""
+    cost, recall = standing["cost"], standing["recall"]
+    setting = ", ".join(
+        f"{name}={value}" for part in ("build", "search") for name, value in standing[part].items()
+    )
+    margin = max(recall["value"] - recall["low"], recall["high"] - recall["value"])
+    ends = [cost[end] for end in ("low", "high")]
+    memory, build = standing["memory_bytes"], standing["build_seconds"]
+    return [
+        f"`{standing['engine']}`",
+        setting or "-",
+        standing["version"],
+        f"{recall['value']:.3f} ±{margin:.3f}",
+        f"{cost['value']:.3f}",
+        "-" if None in ends else f"{ends[0]:.3f} to {ends[1]:.3f}",
+        f"{standing['qps']:,.0f}",
+        "-" if memory is None else f"{memory / 1e6:,.0f}",
+        "-" if build is None else f"{build:,.1f}",
+    ]
+
+
 def file_name(rule: Rule) -> str:
     """What the page of a rule is called."""
     return f"{rule.code}-{rule.name}.md"
@@ -171,7 +242,13 @@ def file_name(rule: Rule) -> str:
 def every_page() -> dict[str, str]:
     """All that is generated, by its name under docs/."""
     rules = {f"rules/{file_name(each)}": rule_page(each) for each in RULES}
-    return {"cli.md": page(), "rules.md": rules_page(), **rules}
+    generated = {
+        "cli.md": page(),
+        "python.md": python_page(),
+        "rules.md": rules_page(),
+        "leaderboard.md": leaderboard_page(),
+    }
+    return {**generated, **rules}
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 
 # Threads of OpenMP and BLAS that wait by spinning take the core from the test beside them.
@@ -13,6 +14,7 @@ os.environ.setdefault("NUMBA_OPT", "0")
 import pytest
 from hypothesis import HealthCheck, settings
 
+from chromium import FLAGS, Browser
 from cost_marks import SLOW, compiled_by_numba, mark, mark_later_cases
 from examples import FULL
 from recallatk.redaction import known
@@ -79,3 +81,28 @@ def interruptible():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """Debian's Chromium; where there truly is none, what needs it is skipped."""
+    programs = shutil.which("chromium"), shutil.which("chromedriver")
+    if None in programs:
+        pytest.skip("no chromium and chromedriver here: apt-get install chromium chromium-driver")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    folder = tmp_path_factory.mktemp("browser")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(programs[1]))
+    driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder / "saved")}
+    )
+    # Else what the first tab of its own loads would count as a request of the first page.
+    driver.get("about:blank")
+    yield Browser(driver, folder)
+    driver.quit()

@@ -25,7 +25,7 @@ SERVER_MODULES = {
     *("test_databases_qdrant", "test_object_store", "test_pgvector_plans", "test_sql"),
     "test_collections_milvus",
     *("test_probe_postgres", "test_probe_postgres_mistakes", "test_probe_postgres_safety"),
-    "test_probe_postgres_tables",
+    *("test_probe_postgres_tables", "test_notebooks"),
 }
 # Why each takes long; a module whose reason is gone leaves its list.
 SLOW_MODULES = {
@@ -35,15 +35,22 @@ SLOW_MODULES = {
         *("test_full_disk", "test_docs", "test_public_names", "test_export_command", "test_audit_command"),
         *("test_contributing", "test_architecture", "test_truth_command", "test_score_command"),
         *("test_measure_callable", "test_shared_flags", "test_mistakes", "test_tensors"),
-        *("test_compare_command", "test_strict_goals", "test_gate_command", "test_pytest_plugin"),
+        *("test_compare_command", "test_strict_goals", "test_gate_command", "test_measured_gate"),
+        *(
+            "test_pytest_plugin",
+            "test_extras",
+            "test_workflows",
+            "test_publish_command",
+            "test_churn_command",
+        ),
     },
     "processes are killed, interrupted or limited": {
         *("test_faults", "test_kill", "test_resume", "test_signals", "test_process_log"),
         *("test_child_process", "test_program_runs", "test_scratch_folders", "test_run_faults"),
-        *("test_quality_cache", "test_log_processes"),
+        *("test_quality_cache", "test_log_processes", "test_site_folder"),
     },
     "engines are measured or tuned for real": {
-        *("test_live_objects", "test_notebook_user", "test_printed"),
+        *("test_live_objects", "test_notebook_user", "test_notebooks", "test_printed"),
         *("test_loss_evidence", "test_planted_losses"),
         *(
             "test_measured_by_run",
@@ -51,6 +58,8 @@ SLOW_MODULES = {
             "test_run_paths",
             "test_measure",
             "test_real_engines",
+            "test_replay",
+            "test_lasting_effort",
             "test_targets_kept",
             "test_tuning",
         ),
@@ -65,7 +74,10 @@ SLOW_MODULES = {
         *("test_demo_data", "test_clean", "test_data_rules", "test_run_rules", "test_truth_rules"),
     },
     "arrivals and clients take their time": {"test_open_loop", "test_processes", "test_closed_loops"},
-    "pages are drawn": {"test_page", "test_tuned_page", "test_charts", "test_plot", "test_notebook"},
+    "pages are drawn": {
+        *("test_page", "test_tuned_page", "test_charts", "test_plot", "test_notebook"),
+        *("test_site", "test_bad_runs", "test_site_content"),
+    },
     "the data are large or many": {
         *("test_scale", "test_extreme_sizes", "test_many_filters", "test_long_filters", "test_peers"),
         "test_layers",

@@ -56,6 +56,25 @@ def row_digests(block: NDArray[Any]) -> NDArray[np.uint64]:
     return digests
 
 
+_DIGEST = [("a", np.uint64), ("b", np.uint64)]
+
+
+def vector_digests(block: NDArray[Any]) -> NDArray[Any]:
+    """One value per vector; equal vectors have equal values, whatever the signs of their zeros."""
+    # Adding 0 turns -0.0 into 0.0.
+    plain = np.ascontiguousarray(block + block.dtype.type(0))
+    found: NDArray[Any] = row_digests(plain).view(_DIGEST)[:, 0]
+    return found
+
+
+def duplicates(digests: NDArray[Any]) -> tuple[float, int]:
+    """The share of vectors that have a duplicate, and the size of the largest group."""
+    if not len(digests):
+        return 0.0, 1
+    _, sizes = np.unique(digests, return_counts=True)
+    return float(sizes[sizes > 1].sum() / len(digests)), int(sizes.max())
+
+
 def match_rows(
     old: NDArray[np.uint64], new: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -14,12 +14,13 @@ RecallError
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from recallatk.redaction import hide_known, redact_text, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class RecallError(Exception):
@@ -94,6 +95,20 @@ class EngineError(RecallError):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(redact_text(message))
+
+
+@contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Turn a missing module into an error with the command that installs its extra.
+
+    Args:
+        what: the library and what needs it, such as `h5py, which reads and writes HDF5 files,`.
+        extra: the name of the extra.
+    """
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise MissingExtraError(what, extra) from None
 
 
 def unknown(

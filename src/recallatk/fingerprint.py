@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from recallatk.core import Dataset, Truth
+    from recallatk.core import Dataset, Measurement, Run, Truth
 
 # Stored truth is found by the canonical forms below; any change to them must change this number.
 # 1: first version.
@@ -197,6 +197,12 @@ def fingerprint_truth(truth: Truth) -> str:
     for part in truth.overflow or ():
         state.update(part)
     return state.text()
+
+
+def fingerprint_measurement(run: Run, measurement: Measurement) -> str:
+    """Identity of one measurement: two never have the same latencies."""
+    found = blake3(f"{run.begun}\0".encode() + measurement.latencies_ns.tobytes())
+    return found.hexdigest()[:_HEX_DIGITS]
 
 
 def _ranges(rows: int, step: int) -> Iterator[tuple[int, int]]:

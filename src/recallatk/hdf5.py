@@ -6,16 +6,25 @@ import io
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from recallatk.errors import needing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
+def hdf5_library() -> Any:
+    """The module h5py; without it, an error with the command that installs it."""
+    with needing("h5py, which reads and writes HDF5 files,", "hdf5"):
+        import h5py
+
+    return h5py
+
+
 @contextmanager
 def new_hdf5_file(path: Path) -> Iterator[Any]:
     """A new `h5py.File`; write errors are raised after it is closed."""
-    import h5py
-
+    h5py = hdf5_library()
     with path.open("w+b", buffering=0) as raw:
         file = _PatientFile(raw)
         with h5py.File(file, "w") as made:

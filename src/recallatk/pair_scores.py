@@ -6,6 +6,7 @@ else is in the call. A score is therefore bit-identical wherever it is computed.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,8 @@ _UNIT_64 = 2.0**-53
 _TINY_64 = 2.0**-1074
 # Portions of pairs stay in cache between steps; with smaller ones, threads would wait for each other.
 _PORTION_BYTES = 2 << 20
+# Calling NumPy for fewer pairs of one query costs more than copying the query for each.
+_SHORT_RUN = 4
 # Below this, a sum of squares may have lost digits to underflow; above, the loss is far below rounding.
 _SMALL_SQUARE = 2.0**-900
 # Sums of larger squares overflow float64; smaller squares underflow to zero.
@@ -88,18 +91,16 @@ def pair_scores(
     scores = np.empty(len(row))
     step = max(1, min(len(row), _PORTION_BYTES // (8 * queries.shape[1])))
     shape = (step, queries.shape[1])
-    found, terms, others = np.empty(shape, block.dtype), np.empty(shape), np.empty(shape)
+    found, terms = np.empty(shape, block.dtype), np.empty(shape)
+    combine = np.subtract if metric is Metric.L2 else np.multiply
     for start in range(0, len(row), step):
         part = slice(start, min(start + step, len(row)))
         here = slice(0, part.stop - start)
         np.take(block, row[part], axis=0, out=found[here], mode="clip")
         terms[here] = found[here]
-        _take_wide(queries, query[part], others[here])
+        _combine(combine, terms[here], queries, query[part])
         if metric is Metric.L2:
-            terms[here] -= others[here]
             np.square(terms[here], out=terms[here])
-        else:
-            terms[here] *= others[here]
         np.add.reduce(terms[here], axis=1, out=scores[part])
     if metric is not Metric.L2:
         return scores
@@ -129,13 +130,17 @@ def _scaled_norms(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(np.ldexp(np.sqrt(np.add.reduce(squares, axis=1)), exponents))
 
 
-def _take_wide(queries: NDArray[Any], places: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-    """Write queries as float64, converting each only once if the indices are close together."""
-    first, last = int(places.min()), int(places.max())
-    if last - first < len(places):
-        np.take(queries[first : last + 1].astype(np.float64), places - first, axis=0, out=out, mode="clip")
-    else:
-        out[:] = queries[places]
+def _combine(
+    combine: np.ufunc, terms: NDArray[np.float64], queries: NDArray[Any], places: NDArray[np.int64]
+) -> None:
+    """Combine each line of `terms` with its query as float64, in place."""
+    starts = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+    if len(starts) * _SHORT_RUN > len(places):
+        combine(terms, queries[places], out=terms)
+        return
+    # Pairs of one query follow each other: no query is copied, and each is converted once.
+    for first, last in itertools.pairwise([*starts.tolist(), len(places)]):
+        combine(terms[first:last], queries[places[first]].astype(np.float64), out=terms[first:last])
 
 
 def norms(block: NDArray[Any], rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:

@@ -1,12 +1,16 @@
 """Non-inferiority: how often a gate is wrong, simulated, and its bounds against SciPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from recallatk.analysis.distribution import mean_of
 from recallatk.analysis.sides import ComparedSide, SideBuild, SideKind, SideSetting
+from recallatk.core import Weights
 from recallatk.core.judgments import Outcome
+from recallatk.errors import UsageError
 from recallatk.goals import parse_goal_with_baseline
 from recallatk.goals.against_baseline import SettingBesideBaseline
 
@@ -71,7 +75,8 @@ def test_queries_that_the_candidate_did_not_answer_are_no_pass():
     assert found.result.outcome is Outcome.UNDECIDED
     assert "900 queries" in found.result.note
     # Those that no row passes are in neither.
-    assert judged(second, second).result.outcome is Outcome.MET
+    found = judged(np.where(np.arange(1000) < 600, np.nan, 1.0), np.where(np.arange(1000) < 600, np.nan, 1.0))
+    assert found.result.outcome is Outcome.MET and found.queries == 400
 
 
 def test_builds_that_vary_do_not_flip_the_verdict():
@@ -102,12 +107,85 @@ def test_bounds_are_one_sided_intervals_of_the_paired_differences():
     assert scaled.limit == pytest.approx(0.5 * first.mean())
 
 
-@pytest.mark.parametrize("queries", [5, 40, 300])
-def test_equal_recalls_are_no_loss_however_few(queries):
+@pytest.mark.parametrize("queries", [5, 40, 200, 298, 299, 1_000])
+def test_equal_recalls_are_no_loss_once_they_exclude_one_that_none_has_shown(queries):
     values = np.random.default_rng(6).integers(0, 11, queries) / 10
     found = judged(values, values)
-    assert found.result.outcome is Outcome.MET
-    assert found.result.note.startswith("equal for each of these ")
-    assert 0 <= found.result.low <= found.result.high <= 1
+    # The exact limit of a share of which no query shows any.
+    unseen = stats.binomtest(0, queries).proportion_ci(0.9, "exact").high
+    assert found.result.low == pytest.approx(max(0.0, values.mean() - unseen))
+    if queries < 299:
+        assert found.result.outcome is Outcome.UNDECIDED
+        assert found.needed == 299 - queries
+        assert "too few" in found.result.note
+    else:
+        assert found.result.outcome is Outcome.MET and found.needed is None
     better = judged(values, values, parse_goal_with_baseline("recall@10 >= baseline + 0.01"))
-    assert better.result.outcome is not Outcome.MET
+    assert better.result.outcome is (Outcome.UNDECIDED if queries < 299 else Outcome.MISSED)
+    assert judged(values, values, parse_goal_with_baseline("recall@10 >= baseline")).needed is None
+
+
+@pytest.mark.parametrize(("queries", "gains"), [(200, 0.0), (300, 0.0), (300, 0.02)])
+def test_a_rare_loss_passes_at_most_as_often_as_promised(queries, gains):
+    random, pairs = np.random.default_rng(7), 400
+    passed = 0
+    for _ in range(pairs):
+        change = np.where(random.random(queries) < gains, 0.1, 0.0)
+        lost = random.random(queries) < 0.0105 + 0.1 * gains
+        passed += (
+            judged(np.full(queries, 0.9), np.where(lost, 0.0, 0.9 + change)).result.outcome is Outcome.MET
+        )
+    assert passed <= stats.binom.ppf(0.999, pairs, 0.05)
+
+
+def test_weights_leave_fewer_queries_to_show_a_loss():
+    weights = np.where(np.arange(400) < 100, 10.0, 1.0)
+    values = np.full(400, 0.8)
+    side = ComparedSide("side", SideKind.RUN, (setting(values),), queries=400, weights=Weights("n", weights))
+    found = SettingBesideBaseline(side, setting(values), setting(values)).judged(GOAL)
+    assert found.result.outcome is Outcome.UNDECIDED
+    # As many as the heaviest make up the weight: 130.
+    assert found.result.low == pytest.approx(0.8 - (1 - 0.05 ** (1 / 130)))
+
+
+@pytest.mark.parametrize(("queries", "outcome"), [(40, Outcome.UNDECIDED), (300, Outcome.MET)])
+def test_equal_percentiles_count_queries_that_may_have_lost_unseen(queries, outcome):
+    values = np.where(np.arange(queries) < 0.03 * queries, 0.2, 0.9)
+    goal = parse_goal_with_baseline("p5(recall@10) >= baseline - 0.05")
+    assert judged(values, values, goal).result.outcome is outcome
+
+
+def test_nothing_is_to_be_decided_of_one_and_the_same_measurement():
+    values = np.array([0.9, 1.0, 0.8])
+    build = SideBuild({"recall@10": mean_of(values, "recall@10")}, {"recall@10": values}, origin="a run")
+    one, other, again = (
+        SideSetting("engine", (), (), "latency", (each,))
+        for each in (build, build, replace(build, origin="b"))
+    )
+    side = ComparedSide("side", SideKind.RUN, (one,), queries=3)
+    found = SettingBesideBaseline(side, one, other).judged(GOAL)
+    assert found.result.outcome is Outcome.MET and found.result.low == found.result.value
+    for text, outcome in (
+        ("recall@10 >= baseline", Outcome.MET),
+        ("recall@10 >= 1.1x baseline", Outcome.MISSED),
+    ):
+        goal = parse_goal_with_baseline(text)
+        assert SettingBesideBaseline(side, one, other).judged(goal).result.outcome is outcome
+    assert SettingBesideBaseline(side, one, again).judged(GOAL).result.outcome is Outcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "recall@10 >= baseline + 0.2",
+            "the baseline has 0.9000, so the limit is 1.1000, and recall@10 is at most 1",
+        ),
+        ("p5(recall@10) >= 1.2x baseline", "p5(recall@10) is at most 1"),
+    ],
+)
+def test_a_limit_that_nothing_can_reach_is_refused_by_name(text, said):
+    with pytest.raises(UsageError) as refused:
+        judged(np.full(300, 0.9), np.full(300, 0.9), parse_goal_with_baseline(text))
+    assert f"goal '{text}' cannot be met: " in str(refused.value)
+    assert said in str(refused.value)

@@ -7,7 +7,7 @@ import pytest
 from faults import clustered, found, vectors, with_corpus, with_queries
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset, open_demo
-from recallatk.linter.separation import separation
+from recallatk.analysis.separation import separation
 
 
 def labelled(**labels):

@@ -226,3 +226,16 @@ def test_a_log_of_three_settings_is_refused_unless_one_is_stated(data, tmp_path)
         probe(collection, tmp_path / "log", max_rate=None)
     assert probe(collection, f"{tmp_path}/log/?ef=20", max_rate=None).recall.n == 20
     assert probe(collection, tmp_path / "log", search={"ef": 100}, max_rate=None).recall.n == 60
+
+
+def test_rows_of_a_corpus_that_an_option_names_serve_as_queries(data):
+    folder, _, _ = data
+    words = ("--sample", "40", "--max-rate", "none", "--json")
+    stated = recallatk(
+        "probe", "shop_search:search?metric=cosine", "--corpus", "corpus.parquet", *words, cwd=folder
+    )
+    assert stated.returncode == 0, stated.stderr
+    named = recallatk("probe", "shop_search:search?metric=cosine&corpus=corpus.parquet", *words, cwd=folder)
+    found, other = json.loads(stated.stdout), json.loads(named.stdout)
+    assert found["sampled_rows_as_queries"] and found["queries"] == 40
+    assert found["recall"] == other["recall"]

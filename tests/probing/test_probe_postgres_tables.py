@@ -130,6 +130,15 @@ def test_groups_statements_and_settings_of_the_command(shop):
     assert wrong["recall"]["value"] < plain["recall"]["value"]
 
 
+def test_a_watch_asks_the_statement_of_the_user(shop):
+    sql = "SELECT id FROM items WHERE 'a;b' <> 'c' ORDER BY embedding <=> $vector LIMIT $k"
+    found = shop.json("watch", shop.url(), "--once", "--sql", sql)
+    assert found["probe"]["recall"]["value"] == shop.json("probe", shop.url())["recall"]["value"]
+    # A statement that finds other rows shows that it is the one that was asked.
+    wrong = sql.replace("'a;b' <> 'c'", "id % 2 = 0")
+    assert shop.json("watch", shop.url(), "--once", "--sql", wrong)["probe"]["recall"]["value"] < 0.9
+
+
 def test_codes_with_rerank_are_probed_by_the_statement_that_production_runs(shop):
     target = shop.copy("coded")
     shop.run(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from recallatk import accept_measured
+
 yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 ACTION = Path(__file__).parents[2] / "action.yml"
@@ -18,6 +20,21 @@ GH = """#!/bin/sh
 echo "$@" >> "$ASKED"
 case "$*" in *--paginate*) [ -f "$KNOWN" ] && cat "$KNOWN" ;; esac
 exit 0
+"""
+
+
+BENCH = """
+[data]
+corpus = "corpus.parquet"
+queries = "queries.parquet"
+metric = "l2"
+[measure]
+at = [10]
+rounds = 1
+[[engine]]
+name = "faiss-ivf-flat"
+build = { nlist = 32 }
+search = { nprobe = 16 }
 """
 
 
@@ -109,6 +126,21 @@ def test_the_gate_ends_the_job_with_its_exit_code(action, github, candidate, cha
         assert comment.read_text().startswith("<!-- recallatk gate -->")
         assert (github.folder / "summary").read_text().strip()
     assert not (github.folder / "hacked").exists()
+
+
+def test_a_bench_file_is_measured_in_place_of_a_candidate(action, github, runs):
+    for name in ("corpus.parquet", "queries.parquet"):
+        shutil.copy(runs / name, github.folder)
+    (github.folder / "bench.toml").write_text(BENCH)
+    accept_measured(github.folder / "bench.toml")
+    inputs = {"measure": "bench.toml", "truth": "", "baseline": "recall-baseline.json"}
+    goals = "recall@10 >= 0.999\nrecall@10 >= baseline - 0.05"
+    done = github(steps_of(action)["gate"], inputs_of(action, targets=goals, **inputs))
+    assert done.returncode == 1, done.stderr
+    assert " of 300 queries asked" in (github.folder / "summary").read_text()
+    done = github(steps_of(action)["gate"], inputs_of(action, candidate="good.parquet", **inputs))
+    assert done.returncode == 2
+    assert "--baseline cannot be combined with two results" in done.stderr
 
 
 @pytest.mark.parametrize("known", ["", "4711\n"])

@@ -75,7 +75,7 @@ def expected(large):
 
 def on_ray(dataset, depth, folder=None, progress=None, memory=MEMORY):
     cluster = RayCluster("auto", None if folder is None else str(folder))
-    work = RayWork.of(dataset, depth, memory, 2, "blas", cluster)
+    work = RayWork.of(dataset, depth, memory, 2, ("blas", None), cluster)
     search = work.search(progress)
     return search.run().truth(dataset, work.fingerprints), search.tally, search
 
@@ -278,7 +278,7 @@ def test_a_file_that_changes_meanwhile_gives_no_truth(cluster, tmp_path):
     np.save(tmp_path / "c.npy", random.random((90, 4), np.float32))
     np.save(tmp_path / "q.npy", random.random((2, 4), np.float32))
     dataset = open_dataset(tmp_path / "c.npy", tmp_path / "q.npy", metric="l2")
-    work = RayWork.of(dataset, 3, MEMORY, 2, "blas", RayCluster("auto"))
+    work = RayWork.of(dataset, 3, MEMORY, 2, ("blas", None), RayCluster("auto"))
     np.save(tmp_path / "c.npy", random.random((90, 4), np.float32))
     with pytest.raises(RecallError, match="a worker reads other vectors"):
         work.search(None).run()

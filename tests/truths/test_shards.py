@@ -24,7 +24,7 @@ def in_shards(dataset, depth, cuts, order, backend="blas", fan_in=2):
     """The truth by way of shards, scanned in some order, each with the thresholds of those before."""
     corpus, k = dataset.corpus, depth + 1
     queries = dataset.queries.vectors.read(0, dataset.queries.rows)
-    work = ShardWork(queries, dataset.metric, depth, backend)
+    work = ShardWork(queries, dataset.metric, depth, (backend, None))
     edges = [0, *cuts, corpus.rows]
     floors = np.full(len(queries), -np.inf)
     parts = []

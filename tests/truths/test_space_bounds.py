@@ -14,9 +14,12 @@ from examples import examples
 from recallatk.core import Metric
 from recallatk.filters.eligibility import Eligibility
 from recallatk.pair_scores import norms, pair_scores, tolerance
+from recallatk.truths import scanner_int8
 from recallatk.truths.scanner import Asked, ScanHits, below
 from recallatk.truths.scanner_blas import BlasScanner
 from recallatk.truths.scanner_faiss import FaissScanner
+from recallatk.truths.scanner_int8 import Int8Scanner
+from recallatk.truths.scanner_jax import JaxScanner
 from recallatk.truths.space import FLOAT32, FLOAT64, Space
 from recallatk.truths.sweep import Sweep
 
@@ -131,8 +134,17 @@ def test_no_score_gives_no_floor():
         assert floors.tolist() == [-np.inf]
 
 
+@pytest.fixture
+def few_queries(monkeypatch):
+    """Codes for a few queries too."""
+    monkeypatch.setattr(scanner_int8, "_FEW_QUERIES", 1)
+
+
+@pytest.mark.usefixtures("few_queries")
 @pytest.mark.parametrize("known", ["all", "none", "some"])
-@pytest.mark.parametrize("make", [BlasScanner, FaissScanner], ids=["blas", "faiss"])
+@pytest.mark.parametrize(
+    "make", [BlasScanner, FaissScanner, Int8Scanner, JaxScanner], ids=["blas", "faiss", "int8", "jax"]
+)
 @examples(30)
 @given(st.integers(0, 2**32 - 1))
 def test_a_scanner_names_every_pair_that_may_reach_its_floor(make, known, seed):
@@ -146,7 +158,9 @@ def test_a_scanner_names_every_pair_that_may_reach_its_floor(make, known, seed):
     scanner = make(Space(Metric.IP, FLOAT32, 3), 5)
     own = np.ones((5, scanner.extra), "float32")
     asked = Asked(np.hstack([queries, own]), errors, np.where(has_floor, best, -np.inf), k, 0, None)
-    hits = scanner.hits(asked, np.hstack([rows, np.ones((700, scanner.extra), "float32")]))
+    placed = np.hstack([rows, np.ones((700, scanner.extra), "float32")])
+    scanner.enter(placed)
+    hits = scanner.hits(asked, placed)
     pairs = list(zip(hits.queries.tolist(), hits.columns.tolist(), strict=True))
     # These products are exact, so that what a scanner may be off by is what it takes in besides.
     reaching = real >= (hits.floors - hits.errors)[:, None]
@@ -166,6 +180,9 @@ class WorstScanner:
     """As wrong as the bounds allow, and always to the harm of the best rows."""
 
     gathers, extra, tile_rows = False, 0, 16
+
+    def enter(self, rows):
+        pass
 
     def __init__(self, best):
         self.best = best

@@ -21,7 +21,7 @@ from recallatk import (
 )
 from recallatk.core.truth import Decision
 from recallatk.fingerprint import fingerprints
-from recallatk.truths import ground_truth, memory_plan, scanner_blas, scanner_faiss, sweep
+from recallatk.truths import ground_truth, memory_plan, scanner_blas, scanner_faiss, scanner_int8, sweep
 from recallatk.truths.memory_plan import MemoryPlan, plan
 from recallatk.truths.search import ExactSearch
 from recallatk.truths.thresholds import Survivors
@@ -33,6 +33,7 @@ METRICS = ("cosine", "ip", "l2")
 def small_tiles(monkeypatch):
     """Tiles of the usual size for faiss take longer to allocate than all that is tested here."""
     monkeypatch.setattr(scanner_faiss, "_TILE_BYTES", 1 << 14)
+    monkeypatch.setattr(scanner_int8, "_FEW_QUERIES", 1)
 
 
 @pytest.fixture
@@ -86,7 +87,14 @@ ALL_DATA = pytest.mark.parametrize("data", DATA, ids=lambda data: data.__name__)
 # Any two of tiles, threads and kernel come together.
 EACH_TWO_TOGETHER = pytest.mark.parametrize(
     ("tiles", "threads", "backend"),
-    [(16, 1, "blas"), (16, 2, "faiss"), (2048, 2, "blas"), (2048, 1, "faiss")],
+    [
+        (16, 1, "blas"),
+        (16, 2, "faiss"),
+        (2048, 2, "blas"),
+        (2048, 1, "faiss"),
+        (16, 2, "int8"),
+        (2048, 1, "jax"),
+    ],
 )
 
 
@@ -136,7 +144,7 @@ def usual_bits(data, metric, depth):
     st.sampled_from([7, 500, 4096, 1 << 20, None]),
     st.sampled_from([1, 2, 3]),
     st.sampled_from(["256MiB", "300MiB", "1GiB", None]),
-    st.sampled_from(["blas", "faiss"]),
+    st.sampled_from(["blas", "faiss", "int8", "jax"]),
     st.sampled_from([1, 10, 40]),
 )
 def test_no_argument_changes_a_bit(metric, data, block_bytes, threads, memory, backend, depth):
@@ -176,12 +184,13 @@ def test_no_plan_changes_a_bit(metric, data, thinned):
     first = bits(searched(dataset, 5, MemoryPlan(1000, 8)))
     thinned.clear()
     # Each plan with each kernel and each number of threads, and each kernel with each number of threads.
-    ways = zip([(64, 3), (333, 1), (1000, 2)] * 2, [1, 3] * 3, ["blas"] * 3 + ["faiss"] * 3, strict=True)
+    kernels = ["blas"] * 3 + ["faiss"] * 3 + ["int8"] * 3
+    ways = zip([(64, 3), (333, 1), (1000, 2)] * 3, [1, 3, 1] * 3, kernels, strict=True)
     for (block_rows, group), threads, backend in ways:
         found = searched(dataset, 5, MemoryPlan(block_rows, group), threads=threads, backend=backend)
         assert bits(found) == first
     # Every end of a sweep is a thinning too; the tables also filled up on the way.
-    sweeps = 3 * 2 * 8
+    sweeps = 3 * 3 * 8
     assert len(thinned) > sweeps
     assert sum(thinned) > 0
 
@@ -199,7 +208,7 @@ def test_a_candidate_with_a_wide_bound_far_below_the_last_one_changes_no_bit(see
 
 
 @pytest.mark.usefixtures("tiny_tiles")
-@pytest.mark.parametrize("backend", ["blas", "faiss"])
+@pytest.mark.parametrize("backend", ["blas", "faiss", "int8"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_thinning_drops_nothing_that_is_needed_where_every_block_is_better_than_the_last(
     threads, backend, thinned

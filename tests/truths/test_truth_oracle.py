@@ -14,7 +14,7 @@ from examples import examples
 from recallatk import make_corpus, make_queries, open_dataset
 from recallatk.core.truth import Decision
 from recallatk.filters import Equals, Range
-from recallatk.truths import ground_truth, scanner_faiss
+from recallatk.truths import ground_truth, scanner_faiss, scanner_int8
 
 METRICS = ("cosine", "ip", "l2")
 DTYPES = ("float16", "float32", "float64", "int8", "uint8")
@@ -26,6 +26,7 @@ SHAPES = ((1, 1), (1, 7), (2, 3), (9, 1), (9, 33), (40, 2), (40, 3), (40, 8), (3
 def small_tiles(monkeypatch):
     """Tiles of the usual size for faiss take longer to allocate than all that is tested here."""
     monkeypatch.setattr(scanner_faiss, "_TILE_BYTES", 1 << 14)
+    monkeypatch.setattr(scanner_int8, "_FEW_QUERIES", 1)
 
 
 def largest(dtype):
@@ -275,7 +276,7 @@ def test_truth_is_what_rational_arithmetic_says(metric, kind, data):
     assert_exact(
         problem,
         block_bytes=data.draw(st.sampled_from(sizes)),
-        backend=data.draw(st.sampled_from(["blas", "faiss"])),
+        backend=data.draw(st.sampled_from(["blas", "faiss", "int8"])),
         threads=data.draw(st.sampled_from([1, 2])),
     )
 
@@ -283,7 +284,7 @@ def test_truth_is_what_rational_arithmetic_says(metric, kind, data):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("metric", METRICS)
 @examples(4)
-@given(st.sampled_from(KINDS), st.integers(0, 2**32 - 1), st.sampled_from(["blas", "faiss"]))
+@given(st.sampled_from(KINDS), st.integers(0, 2**32 - 1), st.sampled_from(["blas", "faiss", "int8"]))
 def test_vectors_of_4096_numbers_are_ranked_exactly(metric, dtype, kind, seed, backend):
     random = np.random.default_rng(seed)
     corpus = vectors(kind, random, (5, 4096), dtype, metric)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from recallatk.adapters.attached import Attached
     from recallatk.adapters.probe_limits import ProbeLimits
+    from recallatk.core import Corpus
     from recallatk.filters import Filter
 
 _EFFORT = re.compile(r"([A-Za-z_]\w*):(\d+)\.\.(\d+)")
@@ -44,6 +45,10 @@ class AttachedCollection(Collection):
         self.corpus = target.options.get("corpus")
         self._knobs = _effort_knobs(target)
         self._metric = None if "metric" not in target.options else Metric(target.options["metric"])
+
+    def bind(self, corpus: Corpus) -> None:
+        """Take the corpus as the rows that nothing else can list."""
+        self.corpus = corpus
 
     def discovery(self) -> Discovery:
         """What the target itself states; such an engine reports nothing."""

@@ -37,6 +37,8 @@ class Abilities:
     """Applies filters during the search."""
     updates: bool = False
     """Rows can be inserted and deleted after the build."""
+    reads_during_writes: bool = False
+    """A `client()` may search while another thread inserts or deletes."""
     batch: bool = True
     """Takes many queries in one call."""
     threads: bool = False
@@ -280,10 +282,7 @@ class Engine:
         raise self.unable("insert rows")
 
     def delete(self, rows: NDArray[np.int64]) -> None:
-        """Remove rows; searches no longer return them, and the others keep their numbers.
-
-        Needs `abilities.updates`.
-        """
+        """Remove rows from later searches; the others keep their numbers. Needs `abilities.updates`."""
         raise self.unable("delete rows")
 
     def maintain(self) -> None:

@@ -98,6 +98,7 @@ class Postgres(SqlEngine):
     abilities = Abilities(
         filters=True,
         updates=True,
+        reads_during_writes=True,
         batch=False,
         threads=True,
         exact_search=True,

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PLACEHOLDERS = ("$vector", "$k", "$filter")
+# Where a semicolon ends no statement: literals, quoted names, and comments. A plain literal with a backslash
+# may end elsewhere, depending on a setting of the server, and comments may be nested: these are unsure.
+_NO_SYNTAX = re.compile(
+    r"""(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^'\\]|'')*'|"(?:[^"]|"")*"|\$(\w*)\$.*?\$\1\$|--[^\n]*"""
+    r"""|/\*(?:(?!/\*|\*/).)*\*/|(?P<unsure>/\*|['"]|\$\w*\$)""",
+    re.DOTALL,
+)
 
 
 def checked_template(text: str | None) -> str | None:
@@ -20,9 +27,18 @@ def checked_template(text: str | None) -> str | None:
     missing = [name for name in _PLACEHOLDERS[:2] if not re.search(rf"\{name}\b", text)]
     if missing:
         raise UsageError(f"--sql lacks {' and '.join(missing)}. Accepted: a SELECT with $vector, $k, $filter")
-    if not re.match(r"\s*(select|with)\b", text, re.IGNORECASE) or ";" in text.rstrip().rstrip(";"):
+    ended = text.rstrip().rstrip(";")
+    if not re.match(r"\s*(select|with)\b", text, re.IGNORECASE) or _has_several(ended):
         raise UsageError("--sql is not a single SELECT. The first column of its rows is the id")
-    return text.rstrip().rstrip(";")
+    return ended
+
+
+def _has_several(text: str) -> bool:
+    """Whether a semicolon may end a statement before the end of the text."""
+    if ";" not in text:
+        return False
+    unsure = any(found["unsure"] for found in _NO_SYNTAX.finditer(text))
+    return unsure or ";" in _NO_SYNTAX.sub(" ", text)
 
 
 def filled_template(

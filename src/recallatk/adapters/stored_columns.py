@@ -184,6 +184,9 @@ class StoredColumns(FilterColumns):
 
     def inserted(self, metadata: pa.Table | None, rows: int) -> list[dict[str, Any]]:
         """The values of inserted rows; missing columns are null."""
+        if not self.stored:
+            # A table without columns has no rows.
+            return [{} for _ in range(rows)]
         return self._payloads(completed(metadata, self.corpus.columns.schema, rows))
 
     def _payloads(self, table: pa.Table) -> list[dict[str, Any]]:

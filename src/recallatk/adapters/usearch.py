@@ -34,6 +34,7 @@ class Usearch(Library):
     name = "usearch"
     family = "usearch"
     distribution = "usearch"
+    extra = "usearch"
     metrics = frozenset(Metric)
     abilities = Abilities(
         updates=True, threads=True, deterministic=True, exact_search=True, clients=True, forks=True

@@ -172,13 +172,16 @@ class SequentialTest(BettingTest):
     PASS says that the mean is above the target and FAIL that it is below; the probability that it is wrong is
     at most `alpha` for each, however often and whenever one looks. The values come in random order, one per
     query. Each capital is the average over several gamblers, each with the same bet throughout. Values with
-    weights need to know the heaviest in advance.
+    weights need to know the heaviest in advance. With `even`, large bets are placed on both sides, for values
+    that rarely differ from one another.
     """
 
-    def __init__(self, target: float, alpha: float = 0.05, heaviest: float = 1.0) -> None:
+    def __init__(
+        self, target: float, alpha: float = 0.05, heaviest: float = 1.0, *, even: bool = False
+    ) -> None:
         if not 0 < heaviest < math.inf:
             raise UsageError(f"a heaviest weight of {heaviest}. Accepted: more than 0")
-        self._bets_for, self._bets_against = constant_bets(target)
+        self._bets_for, self._bets_against = constant_bets(target, even=even)
         super().__init__(target, alpha, np.ones_like(self._bets_for), np.ones_like(self._bets_against))
         self.heaviest = heaviest
 
@@ -288,11 +291,12 @@ def variances_before(drawn: Floats, sizes: Floats | None = None) -> Floats:
     return before
 
 
-def constant_bets(target: float) -> tuple[Floats, Floats]:
-    """The bets of a test's gamblers, for and against its target."""
+def constant_bets(target: float, *, even: bool = False) -> tuple[Floats, Floats]:
+    """The bets of a test's gamblers, for and against its target; with `even`, large ones on both sides."""
     if not 0 < target < 1:
         raise UsageError(f"a target of {target}. Accepted: more than 0 and less than 1, such as 0.95")
-    return _shares(target) / target, _shares(1 - target) / (1 - target)
+    shares = [EVEN_SHARES, EVEN_SHARES] if even else [_shares(target), _shares(1 - target)]
+    return shares[0] / target, shares[1] / (1 - target)
 
 
 def _shares(room: float) -> Floats:

@@ -51,13 +51,10 @@ def _adjusted(value: ComparedValue, p_value: float) -> ComparedValue:
 
 
 def _compared(first: ComparedSide, second: ComparedSide, *, across: bool) -> SideComparison:
-    different = different_parts(first, second)
-    different += [f"{each.name} has no values per query" for each in (first, second) if without_queries(each)]
-    if different and not across:
-        raise MismatchError(
-            f"{first.name} and {second.name} cannot be compared query by query. Different: "
-            f"{', '.join(dict.fromkeys(different))}. Their means, without pairing: recallatk compare --across"
-        )
+    alone = [f"{each.name} has no values per query" for each in (first, second) if without_queries(each)]
+    different = [*different_parts(first, second), *alone]
+    if not across:
+        require_comparable(first, second, alone)
     pairs = matched_settings(first, second)
     _require_shared_measures(first, second, pairs)
     matched = [{id(each) for each in side} for side in zip(*pairs, strict=True)]
@@ -71,6 +68,22 @@ def _compared(first: ComparedSide, second: ComparedSide, *, across: bool) -> Sid
         _environment(first, second),
         tuple(dict.fromkeys([*first.notes, *second.notes])),
     )
+
+
+def require_comparable(first: ComparedSide, second: ComparedSide, others: Sequence[str] = ()) -> None:
+    """Refuse sides that cannot be compared query by query, by naming what differs.
+
+    Args:
+        first: a side.
+        second: the other one, which need not be measured yet.
+        others: further reasons, in words.
+    """
+    different = [*different_parts(first, second), *others]
+    if different:
+        raise MismatchError(
+            f"{first.name} and {second.name} cannot be compared query by query. Different: "
+            f"{', '.join(dict.fromkeys(different))}. Their means, without pairing: recallatk compare --across"
+        )
 
 
 def matched_settings(first: ComparedSide, second: ComparedSide) -> list[tuple[SideSetting, SideSetting]]:

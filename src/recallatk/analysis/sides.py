@@ -13,7 +13,7 @@ from recallatk.core.trials import called
 from recallatk.redaction import public
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -60,6 +60,8 @@ class SideBuild:
     """Every timed call, for ratios within rounds."""
     index: Any = None
     """Equal for settings that were measured in turns on one index; None if that is not known."""
+    origin: str = ""
+    """Equal for one and the same measurement, in whichever file it is; empty if that is not known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +106,28 @@ class SideSetting:
         return np.array(known) if len(known) == len(found) else None
 
 
+def where_both(first: SideSetting, second: SideSetting) -> SideSetting:
+    """The first setting with the values of those queries alone that the second one answered."""
+    known = [each for build in second.builds for each in build.values.values()]
+    there = ~np.isnan(np.array(known)).all(axis=0)
+    builds = (
+        replace(each, values={name: np.where(there, found, np.nan) for name, found in each.values.items()})
+        for each in first.builds
+    )
+    return replace(first, builds=tuple(builds))
+
+
 def same_indexes(first: SideSetting, second: SideSetting) -> bool:
     """Whether two settings were measured in turns on the same indexes."""
     pairs = list(zip(first.builds, second.builds, strict=False))
     same = all(one.index is not None and one.index == other.index for one, other in pairs)
     return same and len(first.builds) == len(second.builds)
+
+
+def same_measurement(first: SideSetting, second: SideSetting) -> bool:
+    """Whether two settings are one measurement, such as a run and the baseline that was accepted from it."""
+    origins = [[each.origin for each in side.builds] for side in (first, second)]
+    return first is second or (all(origins[0]) and origins[0] == origins[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +159,8 @@ class ComparedSide:
     """The embedding models of `corpus` and `queries`, as far as they are known."""
     notes: tuple[str, ...] = ()
     """What a reader must know, such as synthetic filters or a sampled corpus."""
+    data: str = ""
+    """Name of the data set or of the collection; empty if it is not known."""
 
 
 _WEIGHTED = {SideKind.RUN, SideKind.BASELINE}
@@ -152,7 +173,7 @@ def different_parts(first: ComparedSide, second: ComparedSide) -> list[str]:
     if None not in (first.metric, second.metric) and first.metric is not second.metric:
         found.append(f"the metric ({first.metric} and {second.metric})")
     parts = different_data(first.fingerprints, second.fingerprints, first.models, second.models)
-    found += [f"the {_PARTS.get(name, name)}" for name in parts]
+    found += [f"the {name}" for name in part_names(parts)]
     if None not in (first.queries, second.queries) and first.queries != second.queries:
         found.append(f"the number of queries ({first.queries:,} and {second.queries:,})")
     if first.weights is not None and second.weights is not None:
@@ -161,6 +182,11 @@ def different_parts(first: ComparedSide, second: ComparedSide) -> list[str]:
     elif first.weights is not second.weights and {first.kind, second.kind} <= _WEIGHTED:
         found.append("the weights of the queries, which one of them has")
     return found
+
+
+def part_names(parts: Iterable[str]) -> list[str]:
+    """What fingerprints are of, in words."""
+    return [_PARTS.get(name, name) for name in parts]
 
 
 def with_queries_of(side: ComparedSide, other: ComparedSide) -> ComparedSide:

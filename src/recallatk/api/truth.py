@@ -35,7 +35,8 @@ def ground_truth(
     since: Truth | None = None,
     memory: int | str | None = None,
     threads: int | None = None,
-    backend: str = "blas",
+    backend: str = "auto",
+    device: str | None = None,
     progress: Callable[[int, int], None] | None = None,
     on: str | None = None,
     address: str | None = None,
@@ -57,7 +58,8 @@ def ground_truth(
             after it are scanned, and no store is used.
         memory: memory budget beyond what the process uses already, in bytes or as text such as `1GiB`.
         threads: number of threads; all cores by default.
-        backend: compute backend, `blas` (NumPy's) or `faiss`.
+        backend: compute backend: `auto`, `blas` (NumPy's), `faiss`, `int8` (8-bit products) or `jax`.
+        device: `cpu`, or `gpu` or `tpu` through JAX.
         progress: called with the number of pairs of query and row done, and their total.
         on: `ray` computes on Ray, with the same result. `memory` is then the budget of each task.
         address: the Ray cluster: `auto`, `ray://HOST:PORT` or `HOST:PORT`. By default Ray is started on this
@@ -66,7 +68,8 @@ def ground_truth(
     """
     cluster = truths.on_cluster(on, address, checkpoints)
     data = open_dataset(dataset, queries, metric=metric, where=where)
-    options: dict[str, Any] = {"depth": depth, "memory": memory, "threads": threads, "backend": backend}
+    options: dict[str, Any] = {"depth": depth, "memory": memory, "threads": threads}
+    options |= {"backend": backend, "device": device}
     options["on"] = cluster
     if store is False or since is not None:
         return truths.ground_truth(data, since=since, progress=progress, **options)

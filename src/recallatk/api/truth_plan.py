@@ -12,7 +12,8 @@ from recallatk.analysis.planning import queries_for
 from recallatk.datasets import open_dataset
 from recallatk.errors import UsageError
 from recallatk.truths import pilot
-from recallatk.truths.compute import count_threads, require_backend, require_depth
+from recallatk.truths.backends import require_backend
+from recallatk.truths.compute import count_threads, require_depth
 from recallatk.truths.memory_plan import plan_for
 from recallatk.truths.shard_plan import PROCESS_BYTES, task_memory, tasks_for
 
@@ -102,7 +103,8 @@ def plan_truth(
     precision: float = 0.01,
     memory: int | str | None = None,
     threads: int | None = None,
-    backend: str = "blas",
+    backend: str = "auto",
+    device: str | None = None,
 ) -> TruthPlan:
     """What a ground truth would take, from a pilot of a few seconds; nothing is stored.
 
@@ -119,10 +121,11 @@ def plan_truth(
         precision: half-width of the interval of recall that is wanted.
         memory: memory budget, in bytes or as text such as `1GiB`.
         threads: number of threads; all cores by default.
-        backend: compute backend, `blas` or `faiss`.
+        backend: compute backend: `auto`, `blas` (NumPy's), `faiss`, `int8` (8-bit products) or `jax`.
+        device: `cpu`, or `gpu` or `tpu` through JAX.
     """
     require_depth(depth)
-    require_backend(backend)
+    require_backend(backend, device)
     if isinstance(workers, bool) or workers < 1:
         raise UsageError(f"{workers} workers. Accepted: whole numbers from 1")
     if not 0 < precision < 1:
@@ -130,7 +133,7 @@ def plan_truth(
     cost = None if price is None else parse_price(price)
     data: Dataset = open_dataset(dataset, queries, metric=metric, where=where)
     cores = count_threads(threads)
-    measured = pilot.measure(data, depth, cores, backend)
+    measured = pilot.measure(data, depth, cores, (backend, device))
     model = _CostModel(data, depth, measured, workers, cost, memory)
     return TruthPlan(
         data.corpus.name,

@@ -103,12 +103,12 @@ def measure(
         watch: called with a Progress after each step.
     """
     queries, truth = _without_truth(queries, truth)
-    dataset, searches = _dataset(corpus, queries, metric, where, qrels), _listed(search)
+    dataset, searches = _dataset(corpus, queries, metric, where, qrels), listed(search)
     engine = _engine(index, searches)
     extra, held_to = (measures,) if isinstance(measures, str) else tuple(measures), _limits(limits)
     cutoffs, grouped = _cutoffs(at, engine), _grouped(dataset, by, by_row, weight)
     timing = TrialSettings(cutoffs, extra, rounds, seed, None, threads, None, held_to, explain, weight)
-    plan = _plan(engine, dataset, _listed(build), searches, _loads(load), builds, timing)
+    plan = plan_of(engine, dataset, listed(build), searches, _loads(load), builds, timing)
     relevance = judges_of(dataset, cutoffs, required=qrels is not None)
     judges = (*relevance, *filter(None, [given_judge(quality, dataset, timing.k)]))
     return _measured(engine, dataset, truth, plan, timing, grouped, watch, judges)
@@ -172,7 +172,7 @@ def _grouped(dataset: Dataset, by: Any, by_row: Any, weight: str | None) -> dict
     return {"measure": given} if given else {}
 
 
-def _listed(settings: Any) -> list[Mapping[str, Any]]:
+def listed(settings: Any) -> list[Mapping[str, Any]]:
     """Parameters as a list of grids; None is the grid of all defaults."""
     given = [settings or {}] if settings is None or isinstance(settings, Mapping) else settings
     if (
@@ -292,7 +292,7 @@ def _unfiltered(dataset: Dataset, k: int) -> Truth | None:
     return ground_truth(without, depth=min(max(DEPTH, k), dataset.corpus.rows))
 
 
-def _plan(
+def plan_of(
     engine: type[Engine],
     dataset: Dataset,
     builds: Sequence[Mapping[str, Any]],

@@ -46,6 +46,8 @@ class AskRequest:
     """Whether to warm up first."""
     pace: bool = False
     """Whether to run the sentinel afterwards."""
+    proven: bool = True
+    """Whether a search without evidence that the index answered is a failure."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,44 @@ class OrderRequest:
     stage: str
 
 
-Request: TypeAlias = BuildRequest | MeasureRequest | AskRequest | ProbeRequest | OrderRequest
+@dataclass(frozen=True)
+class ChangeRequest:
+    """Delete or insert rows, or run the engine's maintenance.
+
+    `queries-NUMBER.npy` in the folder has the index rows to delete, or the corpus rows to insert.
+    """
+
+    number: int
+    change: str
+    """delete, insert or maintain."""
+
+
+@dataclass(frozen=True)
+class WeighRequest:
+    """Measure the memory and the size of the index."""
+
+
+@dataclass(frozen=True)
+class OverlapRequest:
+    """Search while another thread writes; `queries-NUMBER.npy` has the rows of all writes in order."""
+
+    number: int
+    search: dict[str, Any]
+    writes: list[tuple[str, int]]
+    """In order, each change and its number of rows."""
+    seed: int = 0
+
+
+Request: TypeAlias = (
+    BuildRequest
+    | MeasureRequest
+    | AskRequest
+    | ProbeRequest
+    | OrderRequest
+    | ChangeRequest
+    | WeighRequest
+    | OverlapRequest
+)
 
 
 @dataclass(frozen=True)
@@ -138,6 +177,22 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """A change of the index is done."""
+
+    number: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Memory and size of the index; None where the engine does not tell."""
+
+    memory_bytes: int | None
+    size_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Failed:
     """A trial, a request, or the build failed."""
 
@@ -156,12 +211,13 @@ class Ready:
     """The request is answered, and the worker waits for the next."""
 
 
-Event: TypeAlias = Began | Built | Blocked | Finished | Failed | Ready
+Event: TypeAlias = Began | Built | Blocked | Finished | Changed | Weighed | Failed | Ready
 _KINDS: dict[str, type[Any]] = {
     each.__name__: each
     for each in (
         *(BuildRequest, MeasureRequest, AskRequest, ProbeRequest, OrderRequest),
-        *(Began, Built, Blocked, Finished, Failed, Ready),
+        *(ChangeRequest, WeighRequest, OverlapRequest),
+        *(Began, Built, Blocked, Finished, Changed, Weighed, Failed, Ready),
     )
 }
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recallatk.bench.messages import Began, Blocked, Built, Failed, Finished, Ready
+from recallatk.bench.messages import Began, Blocked, Built, Changed, Failed, Finished, Ready
 from recallatk.units import mebibytes
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class UsageWatch:
                 return replace(event, peak_bytes=self._peak_of(event))
             case Blocked() | Ready():
                 self.phase, self.number = BETWEEN, None
-            case Finished(number) | Failed(number):
+            case Finished(number) | Changed(number) | Failed(number):
                 self._open.discard(-1 if number is None else number)
                 self.number = None
         return event

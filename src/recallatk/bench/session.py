@@ -16,7 +16,8 @@ import numpy as np
 from recallatk.adapters.installation import importing
 from recallatk.analysis.latency import percentile
 from recallatk.bench.load import highest_rate, require_supported, run_block, warm_up
-from recallatk.bench.messages import Began, Blocked, Built, Failed, in_words
+from recallatk.bench.load.writes import search_during_writes
+from recallatk.bench.messages import Began, Blocked, Built, Changed, Failed, Weighed, in_words
 from recallatk.bench.process_usage import private_bytes
 from recallatk.bench.sentinel import Sentinel
 from recallatk.bench.trial_result import Answered, TrialBlocks
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from recallatk.adapters import Engine
     from recallatk.bench.job import Job, Task
     from recallatk.bench.load import Questions
-    from recallatk.bench.messages import AskRequest, Event, ProbeRequest
+    from recallatk.bench.load.writes import OverlappedCalls, Write
+    from recallatk.bench.messages import AskRequest, Event, OverlapRequest, ProbeRequest
     from recallatk.bench.probe_answers import ProbedAnswers
     from recallatk.bench.trial_result import TrialResult
     from recallatk.core import Corpus
@@ -65,6 +67,8 @@ class Session:
         """Corpus row of each index row; None if they are equal."""
         self.untouched = True
         """Whether no query has been sent since the build."""
+        self.empty_bytes = 0
+        """Private memory of the process before the build."""
         self.refused: Refusals | None = None
         """Queries that the index cannot answer because of their filters; never sent."""
         self._prepared = False
@@ -127,7 +131,7 @@ class Session:
 
     def _build(self, engine: Engine, corpus: Corpus, parameters: dict[str, Any]) -> Built:
         engine.set_threads(self.job.settings.threads_to_build)
-        before = private_bytes()
+        before = self.empty_bytes = private_bytes()
         used = time.process_time()
         started = time.perf_counter()
         with importing(self.kind):
@@ -135,15 +139,43 @@ class Session:
         seconds, used = time.perf_counter() - started, time.process_time() - used
         attached = engine.abilities.attaches
         inside = engine.in_process() and not attached
+        weight = self.weigh()
         return Built(
             seconds=None if attached else seconds,
             cpu_seconds=used if inside else None,
             before_bytes=before,
-            memory_bytes=max(0, private_bytes() - before) if inside else engine.memory_bytes(),
-            size_bytes=engine.size_bytes(),
+            memory_bytes=weight.memory_bytes,
+            size_bytes=weight.size_bytes,
             version=engine.version(),
             call=engine.call(),
         )
+
+    def weigh(self) -> Weighed:
+        """Memory and size of the index."""
+        engine = self.built
+        inside = engine.in_process() and not engine.abilities.attaches
+        memory = max(0, private_bytes() - self.empty_bytes) if inside else engine.memory_bytes()
+        return Weighed(memory, engine.size_bytes())
+
+    def change(self, number: int, write: Write) -> Changed:
+        """Apply one write with the threads of a build, and time it."""
+        engine = self.built
+        engine.set_threads(self.job.settings.threads_to_build)
+        try:
+            with importing(self.kind):
+                seconds = write.apply(engine)
+        finally:
+            engine.set_threads(self.job.settings.search_threads)
+        return Changed(number, seconds)
+
+    def overlap(self, request: OverlapRequest, writes: Sequence[Write]) -> OverlappedCalls:
+        """Search in one thread while another writes."""
+        engine = self.built
+        if not engine.abilities.reads_during_writes:
+            raise engine.unable("search while it writes")
+        with importing(self.kind):
+            engine.configure(**request.search)
+            return search_during_writes(engine, self.questions, writes, request.seed)
 
     def measure(self, numbers: Sequence[int]) -> Iterator[Event | TrialResult]:
         """Measure trials of the job, all of one load, in randomized complete blocks."""
@@ -165,9 +197,9 @@ class Session:
             started = time.perf_counter()
             block = run_block(engine, Load(), self.questions, order)
             seconds = time.perf_counter() - started
-            evidence = redact_text(self.evidence())
+            evidence, unused = self._evidence(required=request.proven)
             pace = self.sentinel.pace_ns() if request.pace else None
-            return Answered(block.rows, block.calls.latency_ns, seconds, evidence, pace)
+            return Answered(block.rows, block.calls.latency_ns, seconds, evidence, pace, unused)
 
     def probe(
         self, request: ProbeRequest, misses: NDArray[np.int64], vector_of: Callable[[int], NDArray[Any]]
@@ -181,6 +213,15 @@ class Session:
             raise
         except Exception as problem:
             raise EngineError(in_words(problem)) from problem
+
+    def _evidence(self, *, required: bool) -> tuple[str, str]:
+        """Evidence that the index answered, or why there is none."""
+        try:
+            return redact_text(self.evidence()), ""
+        except NoEvidenceError as problem:
+            if required:
+                raise
+            return "", redact_text(str(problem))
 
     def evidence(self) -> str:
         """Evidence that the index answered; without it, the trial fails."""

@@ -16,16 +16,22 @@ import numpy as np
 
 from recallatk.bench.child_process import starting
 from recallatk.bench.job import queries_file, remember_secrets, result_file, write_job
+from recallatk.bench.load.writes import OverlappedCalls
 from recallatk.bench.messages import (
     NO_SPACE,
     AskRequest,
     BuildRequest,
     Built,
+    Changed,
+    ChangeRequest,
     Failed,
     Finished,
     MeasureRequest,
     OrderRequest,
+    OverlapRequest,
     Ready,
+    Weighed,
+    WeighRequest,
     from_line,
     to_line,
 )
@@ -141,8 +147,11 @@ class WorkerProcess:
         *,
         warm: bool = False,
         pace: bool = False,
+        proven: bool = True,
     ) -> Answered:
         """Send these queries one at a time under these search parameters, after a warm-up if `warm`.
+
+        With `proven`, missing evidence that the index answered is a failure.
 
         Raises:
             TrialFailed: the search failed, or the process ended.
@@ -151,7 +160,7 @@ class WorkerProcess:
         self._number += 1
         sent, result = queries_file(self.folder, self._number), result_file(self.folder, self._number)
         _save(sent, queries)
-        self._expected(Finished, list(self._send(AskRequest(self._number, dict(search), warm, pace))))
+        self._expected(Finished, list(self._send(AskRequest(self._number, dict(search), warm, pace, proven))))
         answered = Answered.load(result)
         sent.unlink()
         result.unlink()
@@ -174,6 +183,48 @@ class WorkerProcess:
         sent.unlink()
         result.unlink()
         return probed
+
+    def change(self, change: str, rows: NDArray[np.int64]) -> float:
+        """Delete index rows, insert corpus rows, or maintain the index; returns the seconds that it took.
+
+        Raises:
+            TrialFailed: the engine or its process failed.
+        """
+        self._number += 1
+        sent = queries_file(self.folder, self._number)
+        _save(sent, rows)
+        changed: Changed = self._expected(Changed, list(self._send(ChangeRequest(self._number, change))))
+        sent.unlink()
+        return changed.seconds
+
+    def weigh(self) -> Weighed:
+        """Memory and size of the index.
+
+        Raises:
+            TrialFailed: the engine or its process failed.
+        """
+        weighed: Weighed = self._expected(Weighed, list(self._send(WeighRequest())))
+        return weighed
+
+    def overlap(
+        self, search: Mapping[str, Any], writes: Sequence[tuple[str, NDArray[np.int64]]], seed: int
+    ) -> OverlappedCalls:
+        """Search under these parameters while these writes run one after the other.
+
+        Raises:
+            TrialFailed: the engine or its process failed.
+        """
+        remember_secrets(self.job.engine, search)
+        self._number += 1
+        sent, result = queries_file(self.folder, self._number), result_file(self.folder, self._number)
+        _save(sent, np.concatenate([rows for _, rows in writes]))
+        counts = [(change, len(rows)) for change, rows in writes]
+        request = OverlapRequest(self._number, dict(search), counts, seed)
+        self._expected(Finished, list(self._send(request)))
+        found = OverlappedCalls.load(result)
+        sent.unlink()
+        result.unlink()
+        return found
 
     def order(
         self, stage: str, queries: NDArray[np.int64], rows: NDArray[np.int64]

@@ -200,10 +200,17 @@ class Answered:
     evidence: str
     pace_ns: int | None = None
     """Time of the sentinel right after the calls; None if not requested."""
+    unused: str = ""
+    """Why there is no evidence that the index answered, if that is no failure; else empty."""
 
     def save(self, path: Path) -> None:
         """Write it as one file of arrays."""
-        facts = {"seconds": self.seconds, "evidence": self.evidence, "pace_ns": self.pace_ns}
+        facts = {
+            "seconds": self.seconds,
+            "evidence": self.evidence,
+            "pace_ns": self.pace_ns,
+            "unused": self.unused,
+        }
         save_arrays(path, {"rows": self.rows, "latencies_ns": self.latencies_ns}, facts)
 
     @classmethod

@@ -27,17 +27,21 @@ from recallatk.bench.job import (
     result_file,
 )
 from recallatk.bench.load import Questions
+from recallatk.bench.load.writes import Write
 from recallatk.bench.messages import (
     NO_SPACE,
     AskRequest,
     Began,
     BuildRequest,
+    ChangeRequest,
     Failed,
     Finished,
     MeasureRequest,
     OrderRequest,
+    OverlapRequest,
     ProbeRequest,
     Ready,
+    WeighRequest,
     from_line,
     to_line,
 )
@@ -47,6 +51,8 @@ from recallatk.errors import WriteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from recallatk.adapters import Engine
     from recallatk.bench.job import Job
@@ -111,6 +117,12 @@ class Worker:
                     yield from self._probe(request)
                 case OrderRequest():
                     yield from self._order(request)
+                case ChangeRequest():
+                    yield from self._change(request)
+                case WeighRequest():
+                    yield self.session.weigh()
+                case OverlapRequest():
+                    yield from self._overlap(request)
         except WriteError as problem:
             yield Failed(getattr(request, "number", None), NO_SPACE, "search", str(problem))
         except Exception as problem:
@@ -148,6 +160,26 @@ class Worker:
         yield Began("explain")
         found = self.session.probe(request, misses, lambda row: vectors[row : row + 1])
         found.save(result_file(self.folder, request.number))
+        yield Finished(request.number)
+
+    def _change(self, request: ChangeRequest) -> Iterator[Event]:
+        rows = np.load(queries_file(self.folder, request.number), allow_pickle=False)
+        yield Began("change", request.number)
+        yield self.session.change(request.number, self._write(request.change, rows))
+
+    def _write(self, change: str, rows: NDArray[np.int64]) -> Write:
+        """A write with its vectors in memory, so that reading them is not timed."""
+        vectors = read_vectors(self.data, "corpus")[rows] if change == "insert" else None
+        return Write(change, rows, vectors)
+
+    def _overlap(self, request: OverlapRequest) -> Iterator[Event]:
+        self._remember(request.search)
+        rows = np.load(queries_file(self.folder, request.number), allow_pickle=False)
+        ends = np.cumsum([count for _, count in request.writes])
+        parts = np.split(rows, ends[:-1])
+        writes = [self._write(change, part) for (change, _), part in zip(request.writes, parts, strict=True)]
+        yield Began("search", request.number)
+        self.session.overlap(request, writes).save(result_file(self.folder, request.number))
         yield Finished(request.number)
 
     def _order(self, request: OrderRequest) -> Iterator[Event]:

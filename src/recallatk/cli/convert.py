@@ -78,8 +78,10 @@ def _with_truth(
 ) -> Conversion:
     from recallatk.datasets import open_dataset
     from recallatk.datasets.conversion import convert_dataset, rounded_dataset
+    from recallatk.hdf5 import hdf5_library
     from recallatk.truths import ground_truth
 
+    hdf5_library()  # before the truth is computed
     dataset = open_dataset(source, queries, metric=metric, **columns)
     if dtype is not None:
         dataset = rounded_dataset(dataset, dtype)

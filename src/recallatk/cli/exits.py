@@ -43,6 +43,10 @@ class Ended(SystemExit):
         return problem
 
 
+# What a command that measures nothing says instead when it is interrupted.
+_SAVED = {"publish": "every page is whole. Publish again with"}
+
+
 def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
     """The command with every error that a user can cause turned into a message and an exit code."""
 
@@ -54,7 +58,8 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             _stop(str(problem), BAD_INPUT)
         except (KeyboardInterrupt, Ended) as stopped:
             code = stopped.exit_code if isinstance(stopped, Ended) else INTERRUPTED
-            _stop(f"stopped; finished trials are saved. Resume with: {_again()}", code)
+            saved = _SAVED.get(command.__name__, "finished trials are saved. Resume with")
+            _stop(f"stopped; {saved}: {_again()}", code)
         except BrokenPipeError:
             _drop(sys.stdout)
         except MemoryError:
@@ -146,6 +151,12 @@ def end_strictly(findings: Iterable[Finding], verdict: Verdict) -> None:
         raise typer.Exit(FAILED)
     if found:
         raise typer.Exit(UNDECIDED)
+
+
+def end_with(outcome: str | None) -> None:
+    """End a command with the code of its verdict; without goals, and on PASS, it goes on."""
+    if outcome in ("FAIL", "UNDECIDED"):
+        raise typer.Exit(FAILED if outcome == "FAIL" else UNDECIDED)
 
 
 def warn_if_swapped(rows: int | None, queries: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.exits import FAILED, UNDECIDED, say
-from recallatk.cli.options import Json, Quiet, cutoffs
-from recallatk.cli.progress import progress
+from recallatk.cli.gate_input import GateInput
+from recallatk.cli.history import HistoryFile, history_for, remember_in
+from recallatk.cli.options import Json, Quiet
+from recallatk.cli.probe import MadeFrom, Rate, Search, Settings, Statement, Timeout
 from recallatk.cli.volume import note, set_quiet
 from recallatk.errors import UsageError
 
 if TYPE_CHECKING:
-    from recallatk.goals.against_baseline import Gated
+    from recallatk.goals.gated import Gated
 
 
 class WhenUndecided(StrEnum):
@@ -30,11 +31,29 @@ class WhenUndecided(StrEnum):
     PASS = "pass"  # noqa: S105 - an outcome
 
 
-BaselinePath = Annotated[
+What = Annotated[
     str,
-    typer.Argument(help="What was accepted: recall-baseline.json, a run folder, or answers."),
+    typer.Argument(
+        metavar="BASELINE|BENCH|TARGET",
+        help="What was accepted: recall-baseline.json, a run folder, or answers. Alone: what to measure, a "
+        "bench file (.toml) or an existing collection.",
+    ),
 ]
-CandidatePath = Annotated[str, typer.Argument(help="What is judged: a run folder, or answers with --truth.")]
+CandidatePath = Annotated[
+    str | None,
+    typer.Argument(metavar="[CANDIDATE]", help="What is judged: a run folder, or answers with --truth."),
+]
+BaselineFile = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline",
+        help="Of what is measured: the accepted baseline. Default: recall-baseline.json beside the bench "
+        "file, or here.",
+    ),
+]
+Queries = Annotated[
+    str | None, typer.Option(help="Of a collection: real queries; a file, folder or query log.")
+]
 Goals = Annotated[
     list[str] | None,
     typer.Option(
@@ -46,7 +65,10 @@ Goals = Annotated[
 CostGoals = Annotated[
     list[str] | None, typer.Option("--budget", help='Cost goal, e.g. "p95 <= 1.2x baseline"; repeatable.')
 ]
-TruthPath = Annotated[str | None, typer.Option("--truth", help="Ground truth of answer files.")]
+TruthPath = Annotated[
+    str | None,
+    typer.Option("--truth", help="Ground truth of answer files; source of a collection's: exact or stream."),
+]
 At = Annotated[
     str | None,
     typer.Option(help="Cutoffs k of answers. Default: those of 1,10,100 that any of them reaches."),
@@ -69,64 +91,91 @@ JUnit = Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XM
 
 
 def gate(
-    baseline: BaselinePath,
-    candidate: CandidatePath,
+    what: What,
+    candidate: CandidatePath = None,
     target: Goals = None,
     budget: CostGoals = None,
+    baseline: BaselineFile = None,
+    queries: Queries = None,
     truth: TruthPath = None,
     at: At = None,
+    search: Search = None,
+    settings: Settings = None,
+    corpus: MadeFrom = None,
+    sql: Statement = None,
+    max_rate: Rate = "20/s",
+    timeout: Timeout = "30s",
     undecided: Undecided = WhenUndecided.UNDECIDED,
     since_first: SinceFirst = False,
     accept: Accept = False,
     markdown: Markdown = None,
     junit: JUnit = None,
+    history: HistoryFile = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Judge a candidate against its baseline: exit 0 for PASS, 1 for FAIL, 3 for UNDECIDED.
 
-    Recall may fall only within the margin of its goals; a goal that nothing measured is an error (2). In
-    GitHub Actions, a summary and annotations are written too.
+    A bench file or a collection alone is measured first, only as much as the verdict needs. Recall may fall
+    only within the margin of its goals; a goal that nothing measured is an error (2). In GitHub Actions, a
+    summary and annotations are written too.
 
-    Example: recallatk gate recall-baseline.json runs/candidate --target "recall@10 >= baseline - 0.01"
+    Example: recallatk gate bench.toml --target "recall@10 >= baseline - 0.01"
 
     Example: recallatk gate recall-baseline.json runs/candidate --accept
     """
-    from recallatk.files import require_not_among, require_writable, write_text
-    from recallatk.regression import accept_baseline, gate_results
-    from recallatk.reporting.gate import gate_to_dict, gate_to_junit, gate_to_markdown, gate_to_text
-    from recallatk.units import counted
+    from recallatk.reporting.gate import gate_to_dict, gate_to_text
 
     set_quiet(quiet)
-    depths = None if at is None else cutoffs(at)
+    asked = GateInput(
+        what, candidate, [*(target or ()), *(budget or ())], baseline, queries, truth, at, search, settings,
+        corpus, sql, max_rate, timeout, since_first,
+    )  # fmt: skip
+    asked.require_fit()
     if accept:
         refused = {"--target": target, "--budget": budget, "--markdown": markdown, "--junit": junit,
-                   "--json": as_json, "--since-first": since_first}  # fmt: skip
+                   "--json": as_json, "--since-first": since_first, "--history": history}  # fmt: skip
         _refuse_with_accept([name for name, value in refused.items() if value])
-        side = accept_baseline(candidate, baseline, truth=truth, at=depths)
-        settings = counted(len(side.settings), "setting", "settings")
-        say(f"{baseline}: {side.name} is the baseline, {settings}. Commit this file.")
+        say(asked.accepted())
         return
-    for path in (markdown, junit):
+    _require_outputs(asked, markdown, junit)
+    remembered = history_for(history)
+    found = asked.judged()
+    comment = _written(asked, found, undecided, markdown, junit)
+    if as_json:
+        say(json.dumps(gate_to_dict(found), ensure_ascii=False))
+    else:
+        _show(gate_to_text(found))
+    remember_in(remembered, found)
+    _tell_github(found, comment, as_json=as_json)
+    _end(found, undecided)
+
+
+def _require_outputs(asked: GateInput, *paths: Path | None) -> None:
+    """Refuse, before anything is measured, files that cannot be written or would replace an input."""
+    from recallatk.files import require_not_among, require_writable
+
+    for path in paths:
         if path is not None:
-            require_not_among(path, [baseline, candidate, truth])
+            require_not_among(path, asked.inputs)
             require_writable(path)
-    goals = [*(target or ()), *(budget or ())]
-    with progress("gate"):
-        found = gate_results(baseline, candidate, goals, truth=truth, at=depths, since_first=since_first)
-    reproduce = _command(baseline, candidate, goals, truth, at, since_first=since_first)
+
+
+def _written(
+    asked: GateInput, found: Gated, undecided: WhenUndecided, markdown: Path | None, junit: Path | None
+) -> str:
+    """The comment for a pull request, after both files are written."""
+    from recallatk.files import write_text
+    from recallatk.reporting.gate import gate_to_junit, gate_to_markdown
+
+    reproduce = asked.command()
     reproduce += "" if undecided is WhenUndecided.UNDECIDED else f" --undecided {undecided}"
     comment = gate_to_markdown(found, reproduce)
     for path, text in ((markdown, comment), (junit, gate_to_junit(found))):
         if path is not None:
             write_text(path, text)
             note(str(path))
-    if as_json:
-        say(json.dumps(gate_to_dict(found), ensure_ascii=False))
-    else:
-        _show(gate_to_text(found))
-    _tell_github(found, comment, as_json=as_json)
-    _end(found, undecided)
+    return comment
 
 
 def _show(text: str) -> None:
@@ -162,17 +211,3 @@ def _tell_github(found: Gated, comment: str, *, as_json: bool) -> None:
 def _refuse_with_accept(names: list[str]) -> None:
     if names:
         raise UsageError(f"{', '.join(names)} cannot be combined with --accept, which judges nothing")
-
-
-def _command(
-    baseline: str, candidate: str, goals: list[str], truth: str | None, at: str | None, *, since_first: bool
-) -> str:
-    """The command that repeats the verdict, without secrets."""
-    from recallatk.redaction import hide_known, without_secrets
-
-    words = ["recallatk", "gate", baseline, candidate]
-    words += [word for goal in goals for word in ("--target", goal)]
-    words += [] if truth is None else ["--truth", truth]
-    words += [] if at is None else ["--at", at]
-    words += ["--since-first"] if since_first else []
-    return shlex.join(hide_known(without_secrets(each)) for each in words)

@@ -1,4 +1,4 @@
-"""`recallatk history`: the trend of recall over runs, tunings and probes, and where it changed."""
+"""`recallatk history`: the trend of recall over runs, tunings, probes and gates, and where it changed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from recallatk.core import Run
     from recallatk.core.probed import Probed, TunedEffort
     from recallatk.core.tuned import Tuned
+    from recallatk.goals.gated import Gated
 
 HistoryFile = Annotated[
     Path | None,
@@ -41,8 +42,8 @@ def history(
 ) -> None:
     """Show how recall developed, where its level changed, and what changed with it.
 
-    Runs, tunings and probes are recorded with --history FILE; runs and tunings also where a history.db stands
-    next to their folder.
+    Runs, tunings, probes and gates are recorded with --history FILE; runs and tunings also where a
+    history.db stands next to their folder.
 
     Example: recallatk history --measure recall@10 --since 30d
     """
@@ -89,7 +90,7 @@ def history_for(stated: Path | None, folder: Path | None = None) -> Path | None:
 
 
 def remember_in(
-    file: Path | None, found: Run | Tuned | Probed | TunedEffort, name: str | None = None
+    file: Path | None, found: Run | Tuned | Probed | TunedEffort | Gated, name: str | None = None
 ) -> None:
     """Append a result to a history, if there is one; a failure is said and costs nothing else."""
     from recallatk.storage import remember

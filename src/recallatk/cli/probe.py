@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recallatk.cli.exits import FAILED, UNDECIDED, nothing_to_resume, say
+from recallatk.cli.exits import end_with, nothing_to_resume, say
 from recallatk.cli.history import HistoryFile, history_for, remember_in
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
 from recallatk.cli.progress import progress
@@ -89,9 +89,7 @@ def probe(
         )  # fmt: skip
         say(json.dumps(found.to_dict(), indent=2) if as_json else probe_to_text(found))
     remember_in(remembered, found)
-    outcome = found.verdict.outcome
-    if outcome in ("FAIL", "UNDECIDED"):
-        raise typer.Exit(FAILED if outcome == "FAIL" else UNDECIDED)
+    end_with(found.verdict.outcome)
 
 
 def opened_target(target: str, timeout: str, sql: str | None) -> Collection:

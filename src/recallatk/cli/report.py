@@ -74,14 +74,14 @@ def report(
     from recallatk.reporting.html.page import render_html
     from recallatk.reporting.run_report import RunReport
 
+    images = _image_folders(png, svg)
     named = NamedFiles(corpus, queries, truth)
     tuning = _tuning(runs, [truth, corpus, queries])
     if tuning is not None:
         _require_unweighted(tuning, weight)
-        _report_tuning(tuning, out, {"png": png, "svg": svg}, markdown)
+        _report_tuning(tuning, out, images, markdown)
         return
-    opened = [open_run(each) for each in runs]
-    judged = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in opened]
+    judged = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in map(open_run, runs)]
     found = [(_weighted(run, folder, named, weight), folder) for run, folder in judged]
     first, folder = found[0]
     page = folder / FILE if out is None else out
@@ -102,7 +102,7 @@ def report(
     write_text(page, render_html(made.page))
     typer.echo(f"{page}: {len(first.measurements):,} trials, {page.stat().st_size / 1e6:.1f} MB")
     _note_omissions(made)
-    _pictures(made.charts, {"png": png, "svg": svg})
+    _pictures(made.charts, images)
     if markdown is not None:
         _write_markdown(made, markdown)
 
@@ -178,6 +178,15 @@ def _report_tuning(
         linted = "" if findings is None else f"\n{findings_to_markdown(findings)}"
         write_text(markdown, f"{tuned_to_markdown(tuned)}{linted}")
         typer.echo(str(markdown))
+
+
+def _image_folders(png: Path | None, svg: Path | None) -> dict[str, Path | None]:
+    """Folders by format; a missing image library is an error before the report is made."""
+    from recallatk.reporting.charts.theme import image_library
+
+    if png is not None or svg is not None:
+        image_library()
+    return {"png": png, "svg": svg}
 
 
 def _pictures(charts: Mapping[str, Chart], folders: dict[str, Path | None]) -> None:

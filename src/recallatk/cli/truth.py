@@ -102,7 +102,8 @@ def compute(
     memory: Memory = None,
     threads: Threads = None,
     store: StoreFolder = None,
-    backend: Annotated[str, typer.Option(help="Compute backend: blas or faiss.")] = "blas",
+    backend: Annotated[str, typer.Option(help="Compute backend: auto, blas, faiss, int8 or jax.")] = "auto",
+    device: Annotated[str | None, typer.Option(help="Device: cpu, or gpu or tpu through JAX.")] = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
     seed: Seed = 0,
@@ -143,7 +144,7 @@ def compute(
     )  # fmt: skip
     warn_if_swapped(dataset.corpus.rows, dataset.queries.rows)
     dataset = _sampled(dataset, sample, corpus_sample, seed)
-    how = {"depth": depth, "memory": memory, "threads": threads, "backend": backend}
+    how = {"depth": depth, "memory": memory, "threads": threads, "backend": backend, "device": device}
     if plan:
         _print_plan(dataset, as_json=as_json, **how, **planning)
     else:

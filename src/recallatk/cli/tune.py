@@ -74,6 +74,10 @@ FixedSearch = Annotated[
     list[str] | None,
     typer.Option(help="Search parameter of an existing collection that stays fixed; repeatable."),
 ]
+Churn = Annotated[
+    str | None,
+    typer.Option(help="Runbook after which the targets must still be met, as in `recallatk churn`."),
+]
 Seed = Annotated[int, typer.Option(help="Random seed for the query split and trial order.")]
 
 
@@ -87,6 +91,7 @@ class Wanted(NamedTuple):
     seconds: float | None
     by: tuple[str, ...]
     price: MachinePrice | None
+    churn: str | None = None
 
 
 def tune(
@@ -111,6 +116,7 @@ def tune(
     model_column: ModelColumn = None,
     sample: Sample = None,
     corpus_sample: CorpusSample = None,
+    churn: Churn = None,
     out: Out = None,
     history: HistoryFile = None,
     truth: TruthSource = None,
@@ -138,17 +144,22 @@ def tune(
     """
     set_quiet(quiet)
     asked = GivenOptions(queries or query_file, metric, where, id_column, vector_column, model, query_model,
-        model_column, sample=sample, corpus_sample=corpus_sample, weight=weight, target=target,
-        budget=budget, price=price, qrels=qrels)  # fmt: skip
+        model_column, sample=sample, corpus_sample=corpus_sample, weight=weight, target=target, budget=budget,
+        price=price, qrels=qrels)  # fmt: skip
     of_target = TargetOptions(truth, made_from, search, settings, sql, timeout, max_rate, history)
     if is_target(file):
         unused = {"--engine": engine, "--prefer": prefer, "--time": time, "--out": out, "--by": by}
-        tune_target(file, asked, of_target, seed, as_json, unused)
+        tune_target(file, asked, of_target, seed, as_json, unused | {"--churn": churn})
         return
-    of_target.refuse()
-    benchmark = open_benchmark(file, asked)
-    wanted = _wanted(benchmark.settings, file, target, budget, prefer, engine, time, by)
+    benchmark = _opened(file, asked, of_target)
+    wanted = _wanted(benchmark.settings, file, target, budget, prefer, engine, time, by, churn)
     _tune_benchmark(benchmark, wanted, out, history, seed, strict, as_json, quiet, verbose)
+
+
+def _opened(file: str, asked: GivenOptions, of_target: TargetOptions) -> Benchmark:
+    """The benchmark; options of existing collections are refused."""
+    of_target.refuse()
+    return open_benchmark(file, asked)
 
 
 def _tune_benchmark(
@@ -200,6 +211,7 @@ def _tuned(benchmark: Benchmark, wanted: Wanted, truth: Truth | None, folder: Pa
             out=folder,
             truth=truth,
             price=wanted.price,
+            churn=wanted.churn,
             watch=view.show,
         )
 
@@ -213,6 +225,7 @@ def _wanted(
     engine: list[str] | None,
     time: str | None,
     by: list[str] | None,
+    churn: str | None,
 ) -> Wanted:
     """What the options state, else the bench file; refused if it cannot be read."""
     from recallatk.analysis.cost import price_of
@@ -227,6 +240,7 @@ def _wanted(
         seconds=table.time if time is None else parse_duration(time),
         by=tuple(by or table.by or settings.measure.by),
         price=price_of(settings.model_dump(include={"cost"})),
+        churn=churn,
     )
     _require(found, file)
     return found

@@ -19,6 +19,7 @@ from recallatk.cli.probe import (
     Rate,
     Search,
     Settings,
+    Statement,
     TargetUrl,
     Timeout,
     TruthSource,
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
     from recallatk.reporting.metrics import ProbeMetrics
 
 _HOOK_SECONDS = 600
+Baseline = Annotated[
+    str | None,
+    typer.Option(help="Earlier queries: probe only if the latest ones, or the collection, have drifted."),
+]
+AtLeast = Annotated[str, typer.Option(help="With --baseline: longest time without a probe.")]
+OnFail = Annotated[
+    str | None,
+    typer.Option(help="Command to run on FAIL, with the probe as JSON on standard input; then go on."),
+]
 
 
 def watch(
@@ -54,10 +64,10 @@ def watch(
     truth: TruthSource = None,
     corpus: MadeFrom = None,
     proxy: Annotated[bool, typer.Option("--proxy", help="Exact neighbors for every tenth query.")] = False,
-    on_fail: Annotated[
-        str | None,
-        typer.Option(help="Command to run on FAIL, with the probe as JSON on standard input; then go on."),
-    ] = None,
+    sql: Statement = None,
+    baseline: Baseline = None,
+    at_least: AtLeast = "24h",
+    on_fail: OnFail = None,
     history: HistoryFile = None,
     textfile: Annotated[
         Path | None, typer.Option(help="Write Prometheus metrics to this file after each probe.")
@@ -90,7 +100,8 @@ def watch(
     }  # fmt: skip
     looks = looks_at(
         target, queries, every=parse_duration(every), recent=recent, looks=1 if once else None,
-        history=history_for(history), **asked,
+        baseline=baseline, at_least=parse_duration(at_least),
+        history=history_for(history), sql=sql, **asked,
     )  # fmt: skip
     with nothing_to_resume(), _metrics(textfile, listen) as metrics:
         for look in looks:
@@ -125,10 +136,10 @@ def _tell(
 
 def _record(look: WatchLook, metrics: ProbeMetrics, textfile: Path | None) -> None:
     """Update the metrics; a file that cannot be written is said, and may be writable again."""
-    if look.probed is None:
-        metrics.fail()
-    else:
+    if look.probed is not None:
         metrics.observe(look.probed)
+    elif not look.skipped:
+        metrics.fail()
     if textfile is None:
         return
     try:

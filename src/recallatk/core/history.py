@@ -19,6 +19,7 @@ class EntryKind(StrEnum):
     RUN = "run"
     TUNING = "tuning"
     PROBE = "probe"
+    GATE = "gate"
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core.data import Metric
+    from recallatk.core.drifted import Shifts
     from recallatk.core.judgments import Verdict
     from recallatk.core.measured import Mean
 
@@ -199,6 +200,13 @@ class WatchLook:
     """Why there is no probe."""
     wait: float = 0.0
     """Seconds until the next look."""
+    shifts: Shifts | None = None
+    """The triggers, where they decide whether to probe."""
+
+    @property
+    def skipped(self) -> bool:
+        """Whether no trigger fired, so that there was no probe."""
+        return self.probed is None and not self.problem
 
     @property
     def outcome(self) -> str | None:

@@ -75,6 +75,19 @@ class ChoiceQuality:
 
 
 @dataclass(frozen=True)
+class ChurnedEffort:
+    """One search setting of the choice's build, before and after a runbook."""
+
+    search: Parameters
+    first: Mean
+    """The first target's measure at the first search."""
+    last: Mean
+    """The same at the last search."""
+    outcome: str | None
+    """PASS, FAIL or UNDECIDED: the targets at the last search; None if the replay failed."""
+
+
+@dataclass(frozen=True)
 class Price:
     """Cost of more recall along the front."""
 
@@ -136,6 +149,18 @@ class Tuned:
     """Judged relevance of the choice beside exact search; empty without judgments or without a choice."""
     downstream_notes: tuple[str, ...] = ()
     """What a reader must know of the judgments, as sentences without a period."""
+
+    churn: str | None = None
+    """The runbook after which the targets were judged again, in words; None without one."""
+    churned: tuple[ChurnedEffort, ...] = ()
+    """The choice and more effort of its build after the runbook, in rising order of effort."""
+    churn_failure: str | None = None
+    """Why the replay of the runbook failed; None if it did not."""
+
+    @property
+    def lasting(self) -> Parameters | None:
+        """The search of least effort that is proven to meet every target after the runbook."""
+        return next((each.search for each in self.churned if each.outcome == "PASS"), None)
 
     def __str__(self) -> str:
         shown: str = renderer().tuned_text(self)

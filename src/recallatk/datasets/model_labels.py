@@ -5,13 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+import pyarrow as pa
+
 from recallatk.core import Corpus, QuerySet
 from recallatk.errors import UsageError, unknown
 
 if TYPE_CHECKING:
-    from recallatk.core import Dataset
+    from recallatk.core import Dataset, Records
 
 Part = TypeVar("Part", Corpus, QuerySet)
+
+# Names under which pipelines store the model; `model` alone may be that of a car.
+MODEL_COLUMNS = (
+    "embedding_model",
+    "embedding_model_name",
+    "embed_model",
+    "embedder",
+    "encoder",
+    "vector_model",
+)
 
 
 @dataclass(frozen=True)
@@ -59,3 +71,16 @@ class ModelLabels:
         if self.column is not None and self.column in records.metadata_names:
             return replace(records, model=None, model_column=self.column)
         return records if model is None else replace(records, model=model, model_column=None)
+
+
+def stated_models(records: Records) -> tuple[str, ...]:
+    """The models of the labels, or of a column that is named like one; empty if none is stated."""
+    if records.models:
+        return records.models
+    schema = records.columns.schema
+    for name in records.metadata_names:
+        kind = schema.field(name).type
+        if name.lower() in MODEL_COLUMNS and (pa.types.is_string(kind) or pa.types.is_dictionary(kind)):
+            values = records.columns.read([name], 0, records.rows)[name].unique().to_pylist()
+            return tuple(sorted(str(each) for each in values if each is not None))
+    return ()

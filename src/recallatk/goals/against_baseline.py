@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.build_variance import build_error, shared_build_error
-from recallatk.analysis.comparison import difference_interval
 from recallatk.analysis.cost_ratios import cost_over_builds, cost_ratios, latency_over_builds
 from recallatk.analysis.distribution import scored_values, weighted_mean
 from recallatk.analysis.intervals import quantile
 from recallatk.analysis.measures import Robustness
-from recallatk.analysis.sides import same_indexes
+from recallatk.analysis.paired_bounds import paired_bounds, queries_to_exclude, unseen_share
+from recallatk.analysis.sides import same_indexes, same_measurement
 from recallatk.analysis.unpaired import percentile_difference
-from recallatk.core.judgments import GoalResult, Outcome, Verdict
+from recallatk.core.judgments import GoalResult, Outcome
 from recallatk.errors import UsageError
 from recallatk.goals.budget import LATENCIES, Budget
 from recallatk.goals.evaluation import CONFIDENCE, GoalEstimate, decided, target_estimate
-from recallatk.goals.relative import RelativeGoal
+from recallatk.goals.gated import GatedGoal
+from recallatk.goals.relative import RelativeGoal, require_reachable
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -28,61 +29,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from recallatk.analysis.compared_results import SideComparison
+    from recallatk.analysis.intervals import Interval
     from recallatk.analysis.sides import ComparedSide, SideSetting
     from recallatk.goals.grammar import Goal
     from recallatk.goals.target import Target
 
     Floats = NDArray[np.float64]
 
-_TWO_SIDED = 2 * CONFIDENCE - 1
 # Beyond this many more queries, the value lies at the limit.
 _MOST_NEEDED = 1_000_000
 _ONE_ROUND = "one round has no interval: measure several, as `[measure] rounds = 5` does"
+SAME = "the same measurement as the baseline"
 _ACROSS = "measured across runs, where the pace of the machine differs: measure both settings in one run"
-
-
-@dataclass(frozen=True)
-class GatedGoal:
-    """One goal of one setting."""
-
-    setting: str
-    result: GoalResult
-    baseline: float | None = None
-    """The value of the baseline; None for goals without one."""
-    limit: float | None = None
-    """The value to reach or stay within."""
-    queries: int | None = None
-    """Number of queries that decided it; None for costs."""
-    needed: int | None = None
-    """About how many more queries would decide it; None if it is decided or that is not known."""
-
-
-@dataclass(frozen=True)
-class Gated:
-    """The verdict on a candidate against its baseline."""
-
-    baseline: str
-    candidate: str
-    goals: tuple[GatedGoal, ...]
-    compared: SideComparison
-
-    @property
-    def verdict(self) -> Verdict:
-        """PASS if all goals are met, FAIL if one is missed, else UNDECIDED."""
-        return Verdict(tuple(each.result for each in self.goals))
-
-    @property
-    def queries(self) -> int:
-        """The largest number of queries that decided a goal."""
-        return max((each.queries or 0 for each in self.goals), default=0)
-
-    @property
-    def needed(self) -> int | None:
-        """About how many more queries would decide all goals; None if that is not known."""
-        undecided = [each for each in self.goals if each.result.outcome is Outcome.UNDECIDED]
-        known = [each.needed for each in undecided if each.needed is not None]
-        return max(known) if known and len(known) == len(undecided) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +56,11 @@ class SettingBesideBaseline:
     described: ComparedSide
     baseline: SideSetting
     candidate: SideSetting
+    confidence: float = CONFIDENCE
+    """Of each bound on quality."""
 
     def judged(self, goal: Goal | RelativeGoal) -> GatedGoal:
-        """One goal; NOT_MEASURED where a side lacks its measure."""
+        """One goal; NOT_MEASURED where a side lacks its measure, or there is no baseline to compare with."""
         if isinstance(goal, RelativeGoal):
             found = self._ratio(goal) if isinstance(goal.goal, Budget) else self._difference(goal, goal.goal)
         elif isinstance(goal, Budget):
@@ -110,7 +70,7 @@ class SettingBesideBaseline:
         missing = GatedGoal(self.candidate.label, GoalResult(str(goal), Outcome.NOT_MEASURED))
         return missing if found is None else replace(found, setting=self.candidate.label)
 
-    def _values(self, setting: SideSetting, target: Target) -> Floats | None:
+    def values_of(self, setting: SideSetting, target: Target) -> Floats | None:
         """(builds, queries) values of a target, NaN outside its segment."""
         values = setting.by_build(str(target.measure))
         if values is None and isinstance(target.measure, Robustness):
@@ -133,10 +93,14 @@ class SettingBesideBaseline:
 
         A percentile of averages is that of no index, so that of the worst build counts.
         """
-        values = self._values(self.candidate, target)
+        values = self.values_of(self.candidate, target)
         if values is not None and target.percentile is not None:
             values = self._worst_build(target, values)
-        found = None if values is None else target_estimate(target, _averaged(values), self._weights)
+        found = (
+            None
+            if values is None
+            else target_estimate(target, _averaged(values), self._weights, self.confidence)
+        )
         if values is None or found is None:
             return None
         if target.percentile is None and len(values) > 1:
@@ -159,7 +123,7 @@ class SettingBesideBaseline:
 
     def _difference(self, goal: RelativeGoal, target: Target) -> GatedGoal | None:
         """Non-inferiority: the mean of candidate - factor x baseline - shift, query by query."""
-        one, other = self._values(self.baseline, target), self._values(self.candidate, target)
+        one, other = self.values_of(self.baseline, target), self.values_of(self.candidate, target)
         if one is None or other is None or one.shape[1] != other.shape[1]:
             return None
         unanswered = int((~np.isnan(one).any(axis=0) & np.isnan(other).any(axis=0)).sum())
@@ -169,23 +133,62 @@ class SettingBesideBaseline:
         if not both.any():
             return None
         if target.percentile is not None:
-            return _whole(_percentile(goal, target, one, other, weights), unanswered)
+            return _whole(self._percentile(goal, target, one, other, weights), unanswered)
         means = [weighted_mean(*scored_values(_averaged(each), weights)) for each in (one, other)]
-        contrast, counts = scored_values(
-            _averaged(other) - goal.factor * _averaged(one) - goal.shift, weights
-        )
+        require_reachable(goal, means[0])
         limit = goal.limit(means[0])
+        if same_measurement(self.baseline, self.candidate):
+            return _identical(goal, means[0], limit, int(both.sum()))
+        low, high = self._bounds(goal, target, one, other, weights) or (None, None)
         distance = means[1] - limit
-        low, high = difference_interval(contrast, _TWO_SIDED, counts) or (None, None)
         shared = same_indexes(self.baseline, self.candidate)
         margin = _build_margin(goal.factor * one, other, weights, shared=shared)
         low = None if low is None else limit + distance - math.hypot(distance - low, margin)
         high = None if high is None else limit + distance + math.hypot(high - distance, margin)
         found = GoalEstimate(means[1], low, high, sampled=True)
         result = decided(goal.goal, found, text=str(goal), limit=limit)
-        same = np.array_equal(one, other)
-        gated = _gated(goal, result, found, means[0], limit, int(both.sum()), same=same)
-        return _whole(gated, unanswered)
+        gated = _gated(goal, result, found, means[0], limit, int(both.sum()))
+        return _whole(_unseen(gated, goal, one, other, self.confidence), unanswered)
+
+    def _bounds(
+        self, goal: RelativeGoal, target: Target, one: Floats, other: Floats, weights: Floats | None
+    ) -> Interval | None:
+        """Bounds of candidate - factor x baseline - shift, of values averaged over builds."""
+        first, _ = scored_values(_averaged(one), weights)
+        second, counts = scored_values(_averaged(other), weights)
+        return paired_bounds(
+            first, second, self.confidence, counts,
+            factor=goal.factor, shift=goal.shift, lower_is_better=not target.at_least,
+        )  # fmt: skip
+
+    def _percentile(
+        self, goal: RelativeGoal, target: Target, one: Floats, other: Floats, weights: Floats | None
+    ) -> GatedGoal:
+        """A percentile, by the paired bootstrap; only of one build each, without weights."""
+        if weights is not None or len(one) > 1 or len(other) > 1 or target.percentile is None:
+            raise UsageError(
+                f"{goal}: a percentile relative to a baseline needs one build each, without weights"
+            )
+        share = target.percentile / 100
+        first, second = quantile(one[0], share), quantile(other[0], share)
+        require_reachable(goal, first)
+        limit, queries = goal.limit(first), one.shape[1]
+        if same_measurement(self.baseline, self.candidate):
+            return _identical(goal, first, limit, queries)
+        ends = percentile_difference(
+            goal.factor * one[0] + goal.shift, other[0], share, 2 * self.confidence - 1
+        )
+        low, high = (None if each is None else limit + each for each in (ends.low, ends.high))
+        if (other[0] >= one[0]).all():
+            # Queries that lost, of which the sample may show none, would come first in the order of values.
+            unseen = unseen_share(queries, self.confidence)
+            least = quantile(other[0], share - unseen) if share > unseen else 0.0
+            low = min(least, second if low is None else low)
+            if np.array_equal(one, other):
+                high = quantile(other[0], share + unseen) if share + unseen < 1 else 1.0
+        found = GoalEstimate(second, low, high, sampled=True)
+        result = decided(goal.goal, found, text=str(goal), limit=limit)
+        return _gated(goal, result, found, first, limit, queries)
 
     def _ratio(self, goal: RelativeGoal) -> GatedGoal | None:
         found = {each.name: each for each in cost_ratios(self.baseline, self.candidate)}.get(goal.goal.name)
@@ -235,36 +238,16 @@ class SettingBesideBaseline:
         return None if found is None else GatedGoal("", decided(budget, found), None, budget.limit)
 
 
-def _percentile(
-    goal: RelativeGoal, target: Target, one: Floats, other: Floats, weights: Floats | None
-) -> GatedGoal | None:
-    """A percentile, by the paired bootstrap; only of one build each, without weights."""
-    if weights is not None or len(one) > 1 or len(other) > 1 or target.percentile is None:
-        raise UsageError(f"{goal}: a percentile relative to a baseline needs one build each, without weights")
-    share = target.percentile / 100
-    first, second = quantile(one[0], share), quantile(other[0], share)
-    limit = goal.limit(first)
-    ends = percentile_difference(goal.factor * one[0] + goal.shift, other[0], share, _TWO_SIDED)
-    low, high = (None if each is None else limit + each for each in (ends.low, ends.high))
-    found = GoalEstimate(second, low, high, sampled=True)
-    result = decided(goal.goal, found, text=str(goal), limit=limit)
-    return _gated(goal, result, found, first, limit, one.shape[1], same=np.array_equal(one, other))
+def _identical(goal: RelativeGoal, value: float, limit: float, queries: int) -> GatedGoal:
+    """A goal of one and the same measurement: nothing differs, in no other query either."""
+    result = decided(goal.goal, GoalEstimate(value), text=str(goal), limit=limit)
+    return GatedGoal("", replace(result, low=value, high=value, note=SAME), value, limit, queries)
 
 
 def _gated(
-    goal: RelativeGoal,
-    result: GoalResult,
-    found: GoalEstimate,
-    baseline: float,
-    limit: float,
-    queries: int,
-    *,
-    same: bool,
+    goal: RelativeGoal, result: GoalResult, found: GoalEstimate, baseline: float, limit: float, queries: int
 ) -> GatedGoal:
-    """The goal with the number of queries that would decide it; equal recalls meet any limit below them."""
-    allowed = baseline >= limit if goal.at_least else baseline <= limit
-    if same and allowed:
-        result = replace(result, outcome=Outcome.MET, note=f"equal for each of these {queries:,} queries")
+    """The goal with the number of queries that would decide it."""
     needed = None
     if result.outcome is Outcome.UNDECIDED:
         needed = _needed(found, limit, queries, at_least=goal.at_least)
@@ -272,6 +255,21 @@ def _gated(
         low = None if result.low is None else max(result.low, 0.0)
         result = replace(result, low=low, high=None if result.high is None else min(result.high, 1.0))
     return GatedGoal("", result, baseline, limit, queries, needed)
+
+
+def _unseen(found: GatedGoal, goal: RelativeGoal, one: Floats, other: Floats, confidence: float) -> GatedGoal:
+    """Where no query lost: the number of queries that would exclude a loss that none has shown."""
+    result, queries = found.result, one.shape[1]
+    if result.value is None or found.limit is None or result.outcome is not Outcome.UNDECIDED:
+        return found
+    sign = 1 if goal.at_least else -1
+    good = sign * (result.value - found.limit)
+    if good <= 0 or not (sign * (_averaged(other) - _averaged(one)) >= 0).all():
+        return found
+    worst = goal.factor + goal.shift if goal.at_least else 1.0 - goal.shift
+    needed = queries_to_exclude(good / (good + worst), confidence) - queries
+    note = f"no loss in any of these {queries:,} queries, which are too few to exclude one that is rare"
+    return replace(found, result=replace(result, note=note), needed=needed if needed > 0 else found.needed)
 
 
 def _whole(found: GatedGoal | None, unanswered: int) -> GatedGoal | None:
@@ -329,10 +327,15 @@ def judged_settings(
 ) -> tuple[GatedGoal, ...]:
     """Every goal of every setting; a goal that nothing measured is an error and never a pass."""
     found = tuple(each.judged(goal) for each in settings for goal in goals)
+    require_measured(found, [each.candidate for each in settings])
+    return found
+
+
+def require_measured(found: Sequence[GatedGoal], candidates: Sequence[SideSetting]) -> None:
+    """Refuse a goal that nothing measured."""
     missing = dict.fromkeys(each.result.text for each in found if each.result.outcome is Outcome.NOT_MEASURED)
     if missing:
-        known = dict.fromkeys(name for each in settings for name in each.candidate.measures)
+        known = dict.fromkeys(name for each in candidates for name in each.measures)
         raise UsageError(
             f"not measured on both sides: {', '.join(missing)}. Measured: {', '.join(known) or 'nothing'}"
         )
-    return found

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Confidence of each of the two one-sided bounds that decide a goal.
 CONFIDENCE = 0.95
-_BOTH_SIDES = 2 * CONFIDENCE - 1
 _ROUNDING = 1e-12
 
 
@@ -107,7 +106,10 @@ def _outcome(limit: float, found: GoalEstimate, *, at_least: bool) -> Outcome:
 
 
 def target_estimate(
-    target: Target, values: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+    target: Target,
+    values: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+    confidence: float = CONFIDENCE,
 ) -> GoalEstimate | None:
     """The value of a target with its bounds, from the measure or loss of each query.
 
@@ -115,6 +117,7 @@ def target_estimate(
         target: the target.
         values: one value per query; NaN for queries that do not count.
         weights: how much each query counts; equally by default.
+        confidence: of each of the two bounds.
     """
     there, counts = scored_values(values, weights)
     if not len(there):
@@ -122,25 +125,27 @@ def target_estimate(
     if target.percentile is not None:
         share = target.percentile / 100
         if counts is not None:
-            return _weighted_quantile(there, share, counts)
-        low, high = quantile_interval(there, share, _BOTH_SIDES) or (None, None)
+            return _weighted_quantile(there, share, counts, confidence)
+        low, high = quantile_interval(there, share, 2 * confidence - 1) or (None, None)
         return GoalEstimate(quantile(there, share), low, high, sampled=True)
     mean = weighted_mean(there, counts)
     if target.relevance:
-        least, most = _bounds((1 - there) / 2, counts)
+        least, most = _bounds((1 - there) / 2, counts, confidence)
         return GoalEstimate(mean, 1 - 2 * most, 1 - 2 * least, sampled=True)
     if target.measure.bounded:
-        return GoalEstimate(mean, *_bounds(np.clip(there, 0.0, 1.0), counts), sampled=True)
-    low, high = mean_interval(there, _BOTH_SIDES, counts) or (None, None)
+        return GoalEstimate(mean, *_bounds(np.clip(there, 0.0, 1.0), counts, confidence), sampled=True)
+    low, high = mean_interval(there, 2 * confidence - 1, counts) or (None, None)
     return GoalEstimate(mean, low, high, sampled=True)
 
 
-def _bounds(values: NDArray[np.float64], weights: NDArray[np.float64] | None) -> tuple[float, float]:
-    return lower_bound(values, CONFIDENCE, weights=weights), upper_bound(values, CONFIDENCE, weights=weights)
+def _bounds(
+    values: NDArray[np.float64], weights: NDArray[np.float64] | None, confidence: float
+) -> tuple[float, float]:
+    return lower_bound(values, confidence, weights=weights), upper_bound(values, confidence, weights=weights)
 
 
 def _weighted_quantile(
-    values: NDArray[np.float64], share: float, weights: NDArray[np.float64]
+    values: NDArray[np.float64], share: float, weights: NDArray[np.float64], confidence: float
 ) -> GoalEstimate:
     """The value that all but a share of the weight reaches, with bounds from those of the weight that does.
 
@@ -157,8 +162,8 @@ def _weighted_quantile(
 
     needed = 1 - share - _ROUNDING
     found = last(lambda place: weighted_mean(reached(place), weights) >= needed)
-    sure = last(lambda place: lower_bound(reached(place), CONFIDENCE, weights=weights) >= needed)
-    possible = last(lambda place: upper_bound(reached(place), CONFIDENCE, weights=weights) >= needed)
+    sure = last(lambda place: lower_bound(reached(place), confidence, weights=weights) >= needed)
+    possible = last(lambda place: upper_bound(reached(place), confidence, weights=weights) >= needed)
     return GoalEstimate(
         float(distinct[max(0, found - 1)]),
         0.0 if sure == 0 else float(distinct[sure - 1]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from recallatk.analysis.measures.base import plain
 from recallatk.errors import UsageError
 from recallatk.goals.budget import Budget, limit_of
-from recallatk.goals.target import Target
+from recallatk.goals.target import ROUNDING, Target
 from recallatk.units import parse_share
 
 _BASELINE = re.compile(
@@ -49,6 +49,24 @@ class RelativeGoal:
     def limit(self, baseline: float) -> float:
         """The value to reach or stay within, given that of the baseline."""
         return self.factor * baseline + self.shift
+
+
+def require_reachable(goal: RelativeGoal, baseline: float) -> None:
+    """Refuse a limit on quality that no candidate can reach, given the value of the baseline."""
+    kind = goal.goal
+    if isinstance(kind, Budget):
+        return
+    limit = goal.limit(baseline)
+    if goal.at_least and kind.measure.bounded and limit > 1 + ROUNDING:
+        raise UsageError(
+            f"goal '{goal}' cannot be met: the baseline has {baseline:.4f}, so the limit is {limit:.4f}, and "
+            f"{kind.subject} is at most 1. Accepted: {_examples(kind)}"
+        )
+    if not goal.at_least and limit < -ROUNDING:
+        raise UsageError(
+            f"goal '{goal}' cannot be met: the baseline has {baseline:.4f}, so the limit is {limit:.4f}, and "
+            f"{kind.subject} is at least 0. Accepted: {_examples(kind)}"
+        )
 
 
 def is_relative(value: str) -> bool:

@@ -1,11 +1,12 @@
-"""Geometry of vectors: distances, nearest rows, order by metric, and two-sample tests."""
+"""Vectors that rules look at: samples of production queries, and the rows that lists name."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.geometry import distances
 from recallatk.core import Metric
 from recallatk.datasets.matrix import gather
 
@@ -15,100 +16,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     from recallatk.core import Dataset
     from recallatk.linter.evidence import Evidence
-
-_WIDEST = 512
-_SHRINKAGE = 0.1
-_FOLDS = 2
-
-
-def unit(vectors: NDArray[Any]) -> Floats:
-    """Vectors scaled to unit length; zero vectors stay zero."""
-    wide = np.asarray(vectors, np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    return np.asarray(wide / np.where(lengths > 0, lengths, 1.0))
-
-
-def nearness(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Floats:
-    """(queries, rows) nearness: higher is nearer for every metric."""
-    if metric is Metric.L2:
-        return -distances(metric, queries, rows)
-    if metric is Metric.COSINE:
-        return np.asarray(unit(queries) @ unit(rows).T)
-    return np.asarray(np.asarray(queries, np.float64) @ np.asarray(rows, np.float64).T)
-
-
-def pair_nearness(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Floats:
-    """(queries, k) nearness of each query's own rows, which have shape (queries, k, dimension)."""
-    asked, found = np.asarray(queries, np.float64), np.asarray(rows, np.float64)
-    if metric is Metric.L2:
-        return np.asarray(-np.linalg.norm(found - asked[:, None], axis=2))
-    products = np.einsum("qkd,qd->qk", found, asked)
-    if metric is Metric.IP:
-        return np.asarray(products)
-    lengths = np.linalg.norm(found, axis=2) * np.linalg.norm(asked, axis=1)[:, None]
-    return np.asarray(products / np.where(lengths > 0, lengths, 1.0))
-
-
-def distances(metric: Metric, queries: NDArray[Any], rows: NDArray[Any]) -> Floats:
-    """(queries, rows) distances; for cosine, between unit vectors."""
-    asked, found = np.asarray(queries, np.float64), np.asarray(rows, np.float64)
-    if metric is Metric.COSINE:
-        asked, found = unit(asked), unit(found)
-    squares = np.square(asked).sum(axis=1)[:, None] + np.square(found).sum(axis=1) - 2 * (asked @ found.T)
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
-
-
-def held_out_auc(first: NDArray[Any], second: NDArray[Any], seed: int = 0) -> float:
-    """AUC of a linear classifier that separates two sets, on held-out vectors; 0.5 is chance.
-
-    Fisher's discriminant with a shrunken covariance, fitted on one half of each set and tested on the other,
-    both ways. A random projection reduces vectors of more than 512 dimensions to 512.
-    """
-    draw = np.random.default_rng(seed)
-    both = [np.asarray(each, np.float64) for each in (first, second)]
-    dimension = both[0].shape[1]
-    if dimension > _WIDEST:
-        projection = draw.standard_normal((dimension, _WIDEST)) / np.sqrt(_WIDEST)
-        both = [each @ projection for each in both]
-    folds = [np.array_split(draw.permutation(len(each)), _FOLDS) for each in both]
-    found = []
-    for fold in range(_FOLDS):
-        seen = [
-            each[np.setdiff1d(np.arange(len(each)), parts[fold])]
-            for each, parts in zip(both, folds, strict=True)
-        ]
-        unseen = [each[parts[fold]] for each, parts in zip(both, folds, strict=True)]
-        direction = _discriminant(*seen)
-        found.append(_auc(unseen[0] @ direction, unseen[1] @ direction))
-    return float(np.mean(found))
-
-
-def _discriminant(first: Floats, second: Floats) -> Floats:
-    centers = [each.mean(axis=0) for each in (first, second)]
-    spread = np.concatenate([first - centers[0], second - centers[1]])
-    covariance = spread.T @ spread / max(1, len(spread) - 2)
-    level = float(np.trace(covariance)) / len(covariance)
-    covariance = (1 - _SHRINKAGE) * covariance + (_SHRINKAGE * level + 1e-12) * np.eye(len(covariance))
-    return np.asarray(np.linalg.solve(covariance, centers[1] - centers[0]))
-
-
-def _auc(low: Floats, high: Floats) -> float:
-    """The share of pairs in which the second value is larger; ties count half."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.concatenate([low, high]))
-    above = ranks[len(low) :].sum() - len(high) * (len(high) + 1) / 2
-    return float(above / (len(low) * len(high)))
-
-
-def dimension_of(distances_in_order: Floats) -> Floats:
-    """Local intrinsic dimension per row of ascending distances; NaN where undefined."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(distances_in_order / distances_in_order[:, -1:])
-        usable = np.isfinite(logs)
-        means = np.where(usable, logs, 0.0).sum(axis=1) / usable.sum(axis=1)
-        return np.asarray(np.where(means < 0, -1.0 / means, np.nan))
-
 
 # More queries would cost more without a better estimate of a 1 % share.
 MOST_QUERIES = 2_000
@@ -143,43 +50,9 @@ def nearest_distances(evidence: Evidence) -> tuple[Floats, Floats] | None:
     return nearest(looked.queries[:_MOST]), nearest(theirs[:_MOST])
 
 
-# Float32 engines and imported files round; smaller differences say nothing about the metric.
-ROUNDING = 1e-5
-
-
 def vectors_of(dataset: Dataset, rows: NDArray[np.int64]) -> Floats:
     """(queries, k, dimension) vectors of listed rows; invalid rows get the vector of row 0."""
     known = np.where((rows >= 0) & (rows < dataset.corpus.rows), rows, 0)
     distinct, inverse = np.unique(known, return_inverse=True)
     array = gather(dataset.corpus.vectors, distinct).array.astype(np.float64)
     return np.asarray(array[inverse.reshape(rows.shape)])
-
-
-def out_of_order(metric: Metric, queries: Floats, vectors: Floats, named: NDArray[np.bool_]) -> float | None:
-    """Share of adjacent pairs whose second row is nearer than the first; None without pairs."""
-    near = pair_nearness(metric, queries, vectors)
-    both = named[:, 1:] & named[:, :-1]
-    if not both.any():
-        return None
-    slack = ROUNDING * np.maximum(np.abs(near[:, 1:]), np.abs(near[:, :-1]))
-    return float((near[:, 1:] > near[:, :-1] + slack)[both].mean())
-
-
-def better_metric(
-    metric: Metric, queries: Floats, vectors: Floats, named: NDArray[np.bool_], most: float
-) -> tuple[Metric, float, float] | None:
-    """The metric that lists are really ordered by, with the shares out of order by `metric` and by it.
-
-    None unless more than `most` of the pairs are out of order by `metric`, and at most a fifth of that share
-    by the other.
-    """
-    own = out_of_order(metric, queries, vectors, named)
-    if own is None or own <= most:
-        return None
-    others = [
-        (found, other)
-        for other in Metric
-        if other is not metric and (found := out_of_order(other, queries, vectors, named)) is not None
-    ]
-    found, other = min(others, key=lambda each: each[0])
-    return (other, own, found) if found <= own / 5 else None

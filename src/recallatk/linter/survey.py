@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.core import blocks
-from recallatk.digests import row_digests
+from recallatk.digests import duplicates, vector_digests
 from recallatk.filters.eligibility import distinct_filters
 from recallatk.pair_scores import norms
 
@@ -51,25 +51,17 @@ class Survey:
         return replace(
             self,
             found_queries=self.found_queries[numbers],
-            repeated_queries=_repeated(digests(queries), dataset),
+            repeated_queries=_repeated(vector_digests(queries), dataset),
             queries=queries,
             query_norms=self.query_norms[numbers],
         )
-
-
-def digests(block: NDArray[Any]) -> NDArray[Any]:
-    """One value per vector; equal vectors have equal values."""
-    # Adding 0 turns -0.0 into 0.0.
-    plain = np.ascontiguousarray(block + block.dtype.type(0))
-    found: NDArray[Any] = row_digests(plain).view(_DIGEST)[:, 0]
-    return found
 
 
 def matching_digests(block: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Digests of the vectors cast to another type, and which of them that type represents exactly."""
     with np.errstate(all="ignore"):
         cast = block.astype(dtype, copy=False)
-    return digests(cast), np.asarray((cast == block).all(axis=1))
+    return vector_digests(cast), np.asarray((cast == block).all(axis=1))
 
 
 def survey(dataset: Dataset) -> Survey:
@@ -86,7 +78,7 @@ def survey(dataset: Dataset) -> Survey:
     return Survey(
         *looked.copies(),
         found_queries=held & np.isin(asked, looked.found),
-        repeated_queries=_repeated(digests(queries), dataset),
+        repeated_queries=_repeated(vector_digests(queries), dataset),
         sample_rows=rows,
         sample=sample,
         neighbors=taken[np.searchsorted(looked.wanted, after)],
@@ -108,7 +100,7 @@ class _Pass:
         for start, block in blocks(vectors):
             first, last = np.searchsorted(wanted, [start, start + len(block)])
             self.taken[first:last] = block[wanted[first:last] - start]
-            values = digests(block)
+            values = vector_digests(block)
             # Compare half digests first, whole ones only where these match: it is faster.
             alike = values[np.isin(values["a"], asked["a"])]
             found.append(alike[np.isin(alike, asked)])
@@ -117,11 +109,7 @@ class _Pass:
 
     def copies(self) -> tuple[float, int]:
         """The share of rows that have a duplicate, and the size of the largest group."""
-        kept = np.concatenate(self._kept)
-        if not len(kept):
-            return 0.0, 1
-        _, sizes = np.unique(kept, return_counts=True)
-        return float(sizes[sizes > 1].sum() / len(kept)), int(sizes.max())
+        return duplicates(np.concatenate(self._kept))
 
 
 def _sample_rows(count: int) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from recallatk.core.judgments import GoalResult, Outcome, Verdict
 from recallatk.errors import UsageError
 from recallatk.goals import Budget, Target
 from recallatk.goals.evaluation import CONFIDENCE, GoalEstimate, evaluate, target_result
+from recallatk.goals.sequential_goals import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from recallatk.core.filtering import FilterFacts
     from recallatk.goals.grammar import Goal
 
-_OUTCOMES = {
-    SequentialVerdict.PASS: Outcome.MET,
-    SequentialVerdict.FAIL: Outcome.MISSED,
-    SequentialVerdict.UNDECIDED: Outcome.UNDECIDED,
-}
 ROWS_AS_QUERIES = "rows of the collection are easier than real queries: give --queries for a PASS"
 
 
@@ -62,10 +58,20 @@ class RecallDecision:
             if isinstance(goal, Target) and _is_sequential(goal)
         }
 
-    def take(self, value: float) -> None:
-        """The recall of one more query."""
+    def take(self, value: float, place: int | None = None) -> None:
+        """The recall of one more query.
+
+        Args:
+            value: its recall.
+            place: which query it is, for decisions that compare it with another value of the same query.
+        """
         for test in self.tests.values():
             test.update([value])
+
+    @property
+    def any_time(self) -> bool:
+        """Whether tests may stop the probe, so that its interval has to hold at any time."""
+        return bool(self.tests)
 
     @property
     def decided(self) -> bool:
@@ -116,7 +122,7 @@ class RecallDecision:
             return GoalResult(str(goal), Outcome.NOT_MEASURED, note="no query could be scored")
         if goal in self.tests:
             low, high = (bound(values, CONFIDENCE, in_order=True) for bound in (lower_bound, upper_bound))
-            outcome = _OUTCOMES[self.tests[goal].verdict]
+            outcome = OUTCOMES[self.tests[goal].verdict]
             # The test is a bound too: what it has decided, a bound that bets otherwise must not contradict.
             low = max(low, goal.value) if outcome is Outcome.MET else low
             high = min(high, goal.value) if outcome is Outcome.MISSED else high

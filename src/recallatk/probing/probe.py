@@ -83,8 +83,36 @@ def probe(
         progress: called with the numbers of queries done and of all.
     """
     parsed = [parse_goal(each) if isinstance(each, str) else each for each in goals]
-    k, pace, chosen, as_is = cutoff(at, parsed), RateLimit(max_rate), search or {}, not (search or settings)
-    decision = RecallDecision(parsed, k, sampled=queries is None, all_queries=all_queries)
+    decision = RecallDecision(parsed, cutoff(at, parsed), sampled=queries is None, all_queries=all_queries)
+    return decided_probe(
+        decision, target, queries, where=where, by=by, search=search, settings=settings, sample=sample,
+        recent=recent, truth=truth, corpus=corpus, max_rate=max_rate, timeout=timeout, proxy=proxy, seed=seed,
+        on_discovery=on_discovery, progress=progress,
+    )  # fmt: skip
+
+
+def decided_probe(
+    decision: RecallDecision,
+    target: str | Collection,
+    queries: Any = None,
+    *,
+    where: Filter | str | None = None,
+    by: Sequence[str] = (),
+    search: Mapping[str, Any] | None = None,
+    settings: Mapping[str, str] | None = None,
+    sample: int = DEFAULT_SAMPLE,
+    recent: int | None = None,
+    truth: str | Truth | None = None,
+    corpus: Any = None,
+    max_rate: float | None = DEFAULT_RATE,
+    timeout: float = 30.0,
+    proxy: bool = False,
+    seed: int = 0,
+    on_discovery: Callable[[Discovery], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Probed:
+    """A probe that stops as soon as a decision says so; its other arguments are those of `probe`."""
+    k, pace, chosen, as_is = decision.k, RateLimit(max_rate), search or {}, not (search or settings)
     with collection_in_use(target, timeout) as opened:
         corpus = made_from(opened, corpus)
         opened.configure(chosen, settings)
@@ -151,7 +179,7 @@ def _asked(
             pair = reference.pair(collection, queries, place, k + queries.sampled)
         value = tally.take(place, pair, None if queries.own_ids is None else queries.own_ids[place])
         if value is not None:
-            decision.take(value)
+            decision.take(value, place)
         if progress is not None:
             progress(done + 1, len(queries))
         if decision.decided:
@@ -189,7 +217,7 @@ def _probed(
     found, values = collection.discovery(), tally.values
     facts = filter_counts(collection, queries, reference, np.array(tally.places), pace)
     milliseconds = np.array(tally.milliseconds)
-    stopped = bool(decision.tests)
+    stopped = decision.any_time
     if stopped:
         # These hold at any time; an interval for a fixed number of queries would not.
         ends: Any = [bound(values, 0.975, in_order=True) for bound in (lower_bound, upper_bound)]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from recallatk.adapters.probe_limits import ProbeLimits
+from recallatk.adapters.target_schemes import open_collection
 from recallatk.core.probed import WatchLook
 from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.probing.probe import probe
+from recallatk.probing.worth import DEFAULT_AT_LEAST, Worth
 from recallatk.storage import remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from recallatk.adapters.collection import Collection
     from recallatk.core.probed import Probed
     from recallatk.files import PathLike
 
@@ -30,8 +35,11 @@ def watch(
     every: float = DEFAULT_EVERY,
     recent: int | None = DEFAULT_RECENT,
     looks: int | None = None,
+    baseline: Any = None,
+    at_least: float = DEFAULT_AT_LEAST,
     history: PathLike | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    sql: str | None = None,
     **asked: Any,
 ) -> Iterator[WatchLook]:
     """Probe a collection again and again; each look is yielded as soon as it is done.
@@ -45,20 +53,31 @@ def watch(
         every: seconds from the start of one look to the start of the next.
         recent: number of latest queries to ask; None for all.
         looks: how many; None for no end.
+        baseline: queries from a time when recall was good. Triggers between them and the latest queries then
+            decide which looks are worth a probe; the first of several looks always is.
+        at_least: seconds after which a look is worth a probe without any trigger.
         history: append each probe to this history.
         sleep: waits between looks.
+        sql: a statement that is the search, for PostgreSQL.
         asked: what `probe` takes, such as goals, at, where and search.
     """
     if every <= 0:
         raise UsageError(f"every {every:g} seconds. Accepted: more than 0")
+    worth = None if baseline is None else Worth(baseline, at_least)
     failures, done = 0, 0
     while looks is None or done < looks:
         started, now = time.monotonic(), datetime.now(UTC)
-        found, problem = None, ""
+        found, problem, shifts = None, "", None
         try:
             seed = asked.get("seed", int(now.timestamp()))
             latest = None if queries is None else recent
-            found = probe(target, queries, recent=latest, **{**asked, "seed": seed})
+            with _opened(target, sql, asked) as there:
+                if worth is not None and (done or looks == 1):
+                    shifts = worth.look(there, queries, latest, seed=seed, **_opening(asked))
+                if shifts is None or shifts.fired:
+                    found = probe(there, queries, recent=latest, **{**asked, "seed": seed})
+            if worth is not None and found is not None:
+                worth.probed(found)
         except EngineError as failed:
             if done == 0:
                 raise
@@ -68,9 +87,25 @@ def watch(
         done += 1
         failures = failures + 1 if problem and found is None else 0
         wait = _wait(every, failures, time.monotonic() - started)
-        yield WatchLook(now.isoformat(timespec="seconds"), found, problem, wait)
+        yield WatchLook(now.isoformat(timespec="seconds"), found, problem, wait, shifts)
         if looks is None or done < looks:
             sleep(wait)
+
+
+@contextmanager
+def _opened(target: str, sql: str | None, asked: dict[str, Any]) -> Iterator[str | Collection]:
+    """What to probe: the target itself, or its collection with a statement of the user's."""
+    if sql is None:
+        yield target
+        return
+    limits = ProbeLimits(seconds=asked.get("timeout", ProbeLimits().seconds))
+    with open_collection(target, limits, sql=sql) as opened:
+        yield opened
+
+
+def _opening(asked: dict[str, Any]) -> dict[str, Any]:
+    """What of a probe's arguments it takes to open the collection."""
+    return {name: asked[name] for name in ("timeout", "corpus") if asked.get(name) is not None}
 
 
 def _remembered(found: Probed, history: PathLike) -> str:

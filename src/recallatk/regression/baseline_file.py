@@ -1,9 +1,10 @@
 """`recall-baseline.json`: an accepted measurement as a small file for version control.
 
 Format 1: a JSON object with the fingerprints of the data, every setting with its builds, and each measure by
-query, packed: its distinct values, and the compressed index of the value of each query. `first` is the same
-object of the first baseline that was accepted for these data, null if this is it. `checksum` is
-of all other keys.
+query, packed: its distinct values, and the compressed index of the value of each query. `origin` of a build
+is equal for one and the same measurement, and empty or missing where that is not known. `first` is the same
+object of the first baseline that was accepted for these data, null if this is it. `checksum` is of all other
+keys.
 """
 
 from __future__ import annotations
@@ -193,6 +194,7 @@ def _setting(setting: SideSetting) -> dict[str, Any]:
                     name: [found.value, found.low, found.high] for name, found in each.latencies.items()
                 },
                 "costs": dict(each.costs),
+                "origin": each.origin,
             }
             for each in setting.builds
         ],
@@ -221,7 +223,8 @@ def _read_build(stored: dict[str, Any], queries: int) -> SideBuild:
         for name, found in stored["latency_ms"].items()
     }
     costs = {str(name): None if each is None else float(each) for name, each in stored["costs"].items()}
-    return SideBuild({name: mean_of(each, name) for name, each in values.items()}, values, latencies, costs)
+    means = {name: mean_of(each, name) for name, each in values.items()}
+    return SideBuild(means, values, latencies, costs, origin=str(stored.get("origin", "")))
 
 
 def _packed(values: NDArray[np.float64]) -> dict[str, Any]:

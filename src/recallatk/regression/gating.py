@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.headline import recall_cutoffs
 from recallatk.analysis.side_comparison import compare_sides, matched_settings
 from recallatk.errors import FormatError, UsageError
-from recallatk.goals.against_baseline import Gated, SettingBesideBaseline, judged_settings
+from recallatk.goals.against_baseline import SettingBesideBaseline, judged_settings
 from recallatk.goals.budget import Budget
+from recallatk.goals.gated import Gated
 from recallatk.goals.grammar import parse_goal_with_baseline
 from recallatk.goals.relative import RelativeGoal
 from recallatk.regression.baseline_file import is_baseline_file, read_baseline, write_baseline
@@ -20,13 +21,23 @@ from recallatk.regression.sources import described_sides, open_sources, open_tru
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recallatk.analysis.sides import ComparedSide
+    from recallatk.analysis.sides import ComparedSide, SideSetting
     from recallatk.files import PathLike
     from recallatk.goals.grammar import Goal
 
 MARGIN = 0.01
 """How much lower than the baseline recall may be without stated goals."""
-SINCE_FIRST = "since the first baseline"
+SINCE_FIRST = "since the first baseline: "
+"""What is before the names of settings that are judged against the first baseline."""
+
+
+@dataclass(frozen=True)
+class AcceptedBaseline:
+    """A baseline that a candidate is judged against."""
+
+    side: ComparedSide
+    label: str = ""
+    """What to put before the names of settings; empty for the baseline itself."""
 
 
 def gate_results(
@@ -53,45 +64,87 @@ def gate_results(
         MismatchError: the two are of different data.
         UsageError: a goal names nothing that both measured.
     """
-    goals = list(dict.fromkeys(parse_goal_with_baseline(each) for each in targets))
+    goals = parsed_goals(targets)
     opened = open_sources([baseline, candidate], [None, None], open_truth(truth), at)
     first, second = described_sides(opened)
-    found = judged_sides(first, second, goals)
-    if not since_first:
-        return found
-    earliest = judged_sides(_first_accepted(baseline), second, goals)
-    labelled = (replace(each, setting=f"{SINCE_FIRST}: {each.setting}") for each in earliest.goals)
-    return replace(found, goals=(*found.goals, *labelled))
+    return judged_sides([AcceptedBaseline(first), *since(baseline, first=since_first)], second, goals)
 
 
-def judged_sides(first: ComparedSide, second: ComparedSide, goals: list[Goal | RelativeGoal]) -> Gated:
-    """One side judged against another, without opening anything."""
+def parsed_goals(targets: Sequence[str]) -> list[Goal | RelativeGoal]:
+    """Goals as text, each once."""
+    return list(dict.fromkeys(parse_goal_with_baseline(each) for each in targets))
+
+
+def judged_sides(
+    references: Sequence[AcceptedBaseline], second: ComparedSide, goals: Sequence[Goal | RelativeGoal]
+) -> Gated:
+    """What was measured as a whole, judged.
+
+    Args:
+        references: the baselines; none where every goal is absolute.
+        second: the candidate.
+        goals: the goals; none for the usual ones.
+    """
+    if not references:
+        alone = [SettingBesideBaseline(second, each, each) for each in second.settings]
+        return Gated(None, second.name, judged_settings(ordered_goals(goals), alone), None, measured=second)
+    found = [_judged(each.side, second, goals) for each in references]
+    labelled = (
+        replace(each, setting=f"{reference.label}{each.setting}")
+        for reference, gated in zip(references, found, strict=True)
+        for each in gated.goals
+    )
+    return replace(found[0], goals=tuple(labelled))
+
+
+def _judged(first: ComparedSide, second: ComparedSide, goals: Sequence[Goal | RelativeGoal]) -> Gated:
     [compared] = compare_sides([first, second]).comparisons
     pairs = matched_settings(first, second)
-    if not goals:
-        shared = recall_cutoffs(set(pairs[0][0].measures) & set(pairs[0][1].measures))
-        goals = [parse_goal_with_baseline(f"recall@{k} >= baseline - {MARGIN:g}") for k in shared]
-    if not goals:
+    stated = list(goals) or default_goals(pairs, pairs[0][1].measures)
+    require_whole(first, second, pairs)
+    settings = [SettingBesideBaseline(first, one, other) for one, other in pairs]
+    judged = judged_settings(ordered_goals(stated), settings)
+    return Gated(first.name, second.name, judged, compared, measured=second)
+
+
+def default_goals(
+    pairs: Sequence[tuple[SideSetting, SideSetting]], measured: Sequence[str]
+) -> list[Goal | RelativeGoal]:
+    """Without stated goals, recall at every k that both sides measure may be lower by the margin."""
+    shared = recall_cutoffs(set(pairs[0][0].measures) & set(measured))
+    if not shared:
         raise UsageError("no goal: neither side has a recall in common. State one: --target GOAL")
-    if compared.only_first:
+    return [parse_goal_with_baseline(f"recall@{k} >= baseline - {MARGIN:g}") for k in shared]
+
+
+def require_whole(
+    first: ComparedSide, second: ComparedSide, pairs: Sequence[tuple[SideSetting, SideSetting]]
+) -> None:
+    """Refuse a candidate that lacks a setting of its baseline."""
+    matched = {id(one) for one, _ in pairs}
+    missing = [each.label for each in first.settings if id(each) not in matched]
+    if missing:
         raise UsageError(
-            f"not measured by {second.name}: {', '.join(compared.only_first)}. {first.name} has it, and what "
+            f"not measured by {second.name}: {', '.join(missing)}. {first.name} has it, and what "
             "nothing measured is no pass. Measure it, or accept a baseline without it"
         )
-    settings = [SettingBesideBaseline(first, one, other) for one, other in pairs]
-    # Measures that are the same on every machine come first.
-    ordered = sorted(goals, key=_certainty)
-    return Gated(first.name, second.name, judged_settings(ordered, settings), compared)
 
 
-def _first_accepted(baseline: Any) -> ComparedSide:
-    """The first baseline of a file, which keeps it through every --accept."""
+def ordered_goals(goals: Sequence[Goal | RelativeGoal]) -> list[Goal | RelativeGoal]:
+    """Goals with measures that are the same on every machine first."""
+    return sorted(goals, key=_certainty)
+
+
+def since(baseline: Any, *, first: bool) -> list[AcceptedBaseline]:
+    """The first baseline of a file, which keeps it through every --accept; none if it does not count."""
+    if not first:
+        return []
     path = Path(baseline) if isinstance(baseline, str | os.PathLike) else None
     if path is None or not path.is_file() or not is_baseline_file(path):
         raise UsageError(
             "--since-first needs a baseline file, which keeps the first one: recall-baseline.json"
         )
-    return read_baseline(path, str(baseline), first=True)
+    return [AcceptedBaseline(read_baseline(path, str(baseline), first=True), SINCE_FIRST)]
 
 
 def _certainty(goal: Goal | RelativeGoal) -> int:
@@ -111,14 +164,18 @@ def accept_baseline(
         truth: what answers are scored against.
         at: values of k of answers.
     """
+    require_replaceable(path)
+    [source] = open_sources([candidate], [None], open_truth(truth), at)
+    write_baseline(source.side, Path(path))
+    return source.side
+
+
+def require_replaceable(path: PathLike) -> None:
+    """Refuse a file that is no baseline, or one that cannot be read and may be worth a look."""
     file = Path(path)
     if file.suffix != ".json":
         raise UsageError(f"{path}: a baseline is a .json file, such as recall-baseline.json")
     if file.exists():
         if not is_baseline_file(file):
             raise FormatError(str(path), "no baseline, which is not replaced", "a baseline, or a new file")
-        # What cannot be read may be worth a look before it is replaced.
         read_baseline(file, str(path))
-    [source] = open_sources([candidate], [None], open_truth(truth), at)
-    write_baseline(source.side, file)
-    return source.side

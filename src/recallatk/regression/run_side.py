@@ -13,6 +13,7 @@ from recallatk.analysis.weighting import weights_of_run
 from recallatk.bench.recorded_benchmark import RecordedBenchmark
 from recallatk.core import Mode
 from recallatk.errors import UsageError
+from recallatk.fingerprint import fingerprint_measurement
 from recallatk.goals.runs import trial_numbers
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def run_side(run: Run, name: str, *, folder: Path | None = None, number: int | N
         environment=run.environment,
         models=run.models,
         notes=tuple(notes),
+        data=run.dataset,
     )
 
 
@@ -148,4 +150,5 @@ def _build(run: Run, each: Measurement, owner: Any) -> SideBuild:
         each.calls,
         # Trials of one build are measured in turns; two builds never have the same times and sizes.
         None if built.seconds is None else (owner, built),
+        fingerprint_measurement(run, each),
     )

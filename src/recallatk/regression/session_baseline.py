@@ -24,7 +24,7 @@ from recallatk.files import write_text
 from recallatk.fingerprint import fingerprint_truth, fingerprints
 from recallatk.goals.grammar import parse_goal_with_baseline
 from recallatk.regression.baseline_file import checked_stored, parsed_file, read_stored, stored_side
-from recallatk.regression.gating import judged_sides
+from recallatk.regression.gating import AcceptedBaseline, judged_sides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,4 +158,5 @@ def judged_assertion(baseline: ComparedSide, side: ComparedSide, k: int, margin:
         held = ", ".join(baseline.settings[0].measures)
         raise MismatchError(f"{baseline.name}: has {held} and not {measure}. {again}")
     goal = f"{measure} >= baseline" + (f" - {margin:.12f}".rstrip("0") if margin else "")
-    return judged_sides(with_queries_of(baseline, side), side, [parse_goal_with_baseline(goal)])
+    accepted = AcceptedBaseline(with_queries_of(baseline, side))
+    return judged_sides([accepted], side, [parse_goal_with_baseline(goal)])

@@ -76,6 +76,8 @@ class Table(Block):
     """How many columns, from the left, are words and not numbers."""
     shape: str = ""
     """The page's class: `narrow`, or `tall` for what scrolls in itself."""
+    links: Sequence[str] = ()
+    """For each row the address that its first cell leads to on a page; empty for none."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,13 @@ class Figure(Block):
 
 
 @dataclass(frozen=True)
+class Links(Block):
+    """Files and pages of the same site, on a page only: each a label and an address."""
+
+    links: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class Tiles(Block):
     """Large numbers: each a name, a value and what stands below it."""
 
@@ -214,6 +223,10 @@ class Document:
     """Detail of each setting for the script of the page, by number."""
     chosen: int | None = None
     """The number of the setting that is shown first."""
+    brand: str = "recallatk report"
+    """What stands above the title of a page."""
+    home: str = ""
+    """Address of the first page of the site that a page belongs to; empty for a page of its own."""
 
     @property
     def charts(self) -> dict[str, Chart]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from recallatk.analysis.segments import FEWEST
 from recallatk.core.judgments import Outcome
 from recallatk.goals import Budget, RelativeGoal, parse_goal_with_baseline
 from recallatk.reporting.document import Code, Document, Form, Lead, Section, Sentences, Table, build_sections
@@ -15,7 +16,7 @@ from recallatk.reporting.text import for_console, printable, render_text, termin
 from recallatk.units import counted
 
 if TYPE_CHECKING:
-    from recallatk.goals.against_baseline import Gated, GatedGoal
+    from recallatk.goals.gated import Gated, GatedGoal
     from recallatk.reporting.document import Block, Builders
 
 MARKER = "<!-- recallatk gate -->"
@@ -70,7 +71,9 @@ def gate_to_dict(found: Gated) -> dict[str, Any]:
             }
             for each in found.goals
         ],
-        "compared": described_comparison(found.compared),
+        "asked": found.asked,
+        "asked_of": found.asked_of,
+        "compared": None if found.compared is None else described_comparison(found.compared),
     }
 
 
@@ -138,13 +141,23 @@ def _shown(each: GatedGoal, value: float | None) -> str:
 def _verdict(subject: tuple[Gated, str]) -> Section:
     found, _ = subject
     outcome = found.verdict.outcome
-    sides = f"{cut(printable(found.candidate), _LONGEST)} against {cut(printable(found.baseline), _LONGEST)}"
+    sides = cut(printable(found.candidate), _LONGEST)
+    if found.baseline is not None:
+        sides += f" against {cut(printable(found.baseline), _LONGEST)}"
     count = counted(len(found.goals), "goal", "goals")
     blocks: list[Block] = [Lead(f"{outcome}: {sides}, {count}.")]
+    if found.asked is not None and found.asked_of is not None:
+        blocks.append(Sentences([_asked(found.asked, found.asked_of)]))
     # Costs have no queries: their notes say what would decide.
     if any(each.result.outcome is Outcome.UNDECIDED and each.queries for each in found.goals):
         blocks.append(Sentences([_what_decides(found)]))
     return Section("", blocks)
+
+
+def _asked(asked: int, asked_of: int) -> str:
+    if asked == asked_of:
+        return f"All {counted(asked_of, 'query', 'queries')} asked."
+    return f"{asked:,} of {counted(asked_of, 'query', 'queries')} asked, until every goal was decided."
 
 
 def _what_decides(found: Gated) -> str:
@@ -180,14 +193,24 @@ def _evidence(subject: tuple[Gated, str]) -> Section:
     """The worst segment and the queries that lost most, for a reviewer."""
     found, _ = subject
     blocks: list[Block] = []
-    segments = [value for pair in found.compared.pairs for value in pair.values if value.segment]
+    if found.compared is None:
+        return Section("", blocks)
+    values = [value for pair in found.compared.pairs for value in pair.values]
+    # A gate that stopped may have asked next to nothing of a segment.
+    segments = [each for each in values if each.segment and each.difference.n >= FEWEST]
     if segments:
         worst = min(segments, key=lambda each: each.difference.difference)
         if worst.difference.difference < 0:
             ends = worst.difference
-            bounds = "" if ends.low is None or ends.high is None else f" [{ends.low:+.4f}, {ends.high:+.4f}]"
             said = f"Worst segment: {cut(printable(worst.segment), _LONGEST)}, {worst.measure} "
-            said += f"{worst.first:.4f} → {worst.second:.4f}{bounds}, {worst.verdict}."
+            said += f"{worst.first:.4f} → {worst.second:.4f}"
+            if found.stopped:
+                # Its interval is for a number of queries that was fixed before.
+                said += f" over {counted(ends.n, 'query', 'queries')}."
+            else:
+                known = ends.low is not None and ends.high is not None
+                said += f" [{ends.low:+.4f}, {ends.high:+.4f}]" if known else ""
+                said += f", {worst.verdict}."
             blocks.append(Sentences([said]))
     lost = [
         (pair, each) for pair in found.compared.pairs for each in pair.changed if each.second < each.first

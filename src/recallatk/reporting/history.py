@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from recallatk.core.history import EntryKind
 from recallatk.core.measured import Mean
 from recallatk.reporting.charts.theme import HEIGHT, QUIET, WIDTH, finished, inline, unchecked_charts
 from recallatk.reporting.document import (
@@ -50,14 +51,19 @@ def history_to_text(
     )
 
 
-def history_to_html(trends: Sequence[Trend]) -> str:
-    """Trends as one HTML file that loads nothing."""
+def history_to_html(trends: Sequence[Trend], *, about: Sequence[str] = (), home: str = "") -> str:
+    """Trends as one HTML file that loads nothing.
+
+    Args:
+        trends: what `history` found.
+        about: sentences that hold for all of them.
+        home: address of the first page, on a site.
+    """
     from recallatk.reporting.html.page import render_html
 
+    title = "History of recall"
     with unchecked_charts():
-        document = Document(
-            "History of recall", _sections(trends, Form.HTML), window_title="History of recall"
-        )
+        document = Document(title, _sections(trends, Form.HTML), about, window_title=title, home=home)
         return render_html(document)
 
 
@@ -91,7 +97,7 @@ def _section(trend: Trend, place: int, form: Form) -> Section:
         Figure(f"trend-{place}", "", _chart(trend)) if form is Form.HTML else Drawing([f"  {_drawn(trend)}"])
     )
     blocks: list[Block] = [
-        Sentences([_now(trend)]),
+        Sentences([_now(trend), *_gates(trend)]),
         drawn,
         Sentences([_change(each) for each in trend.changes]),
     ]
@@ -116,6 +122,15 @@ def _now(trend: Trend) -> str:
     queries = counted(last.queries, "query", "queries")
     since = f"{entries} since {trend.entries[0].when[:10]}."
     return f"{with_margin(_mean(last))} on {last.when[:10]} ({queries}).{verdict} {since}"
+
+
+def _gates(trend: Trend) -> list[str]:
+    """How gates ended, as `Gates: 4 PASS, 1 FAIL, the last FAIL`."""
+    found = [each.verdict for each in trend.entries if each.kind is EntryKind.GATE and each.verdict]
+    if not found:
+        return []
+    counts = (f"{found.count(each)} {each}" for each in ("PASS", "FAIL", "UNDECIDED") if each in found)
+    return [f"Gates: {', '.join(counts)}, the last {found[-1]}."]
 
 
 def _drawn(trend: Trend) -> str:

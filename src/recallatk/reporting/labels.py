@@ -161,8 +161,10 @@ def _digits(value: float, margin: float) -> int:
     return digits
 
 
-def signed_interval(found: Estimate) -> str:
+def signed_interval(found: Estimate | Mean) -> str:
     """A difference with the ends of its interval, which is rarely symmetric: `+0.0040 [+0.0020, +0.0060]`."""
+    if found.value is None:
+        return "-"
     ends = "" if found.low is None or found.high is None else f" [{found.low:+z.4f}, {found.high:+z.4f}]"
     return f"{found.value:+z.4f}{ends}"
 

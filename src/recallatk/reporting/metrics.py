@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recallatk.errors import MissingExtraError, UsageError, WriteError
+from recallatk.errors import UsageError, WriteError, needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,10 +24,9 @@ class ProbeMetrics:
     """Metrics of the probes of one watch; the label of all is the target as probes show it."""
 
     def __init__(self) -> None:
-        try:
+        with needing("prometheus_client", "prometheus"):
             from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-        except ImportError:
-            raise MissingExtraError("prometheus_client", "prometheus") from None
+
         self.collection = ""
         self.registry = CollectorRegistry()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.intervals import share_interval
 from recallatk.analysis.segments import FEWEST
 from recallatk.reporting.document import Code, Document, Form, Section, Sentences, Table, build_sections
+from recallatk.reporting.drift import fired_in_words
 from recallatk.reporting.labels import cut, number, with_margin
 from recallatk.reporting.text import for_console, printable, render_text, terminal_width
 from recallatk.units import counted, format_duration, share_of
@@ -59,6 +60,9 @@ def look_to_text(look: WatchLook, *, last: bool = False) -> str:
         last: whether no other follows.
     """
     next_look = "" if last else f" Next in {_rounded(look.wait)}."
+    if look.skipped:
+        many = counted(len(look.shifts.triggers) if look.shifts else 0, "trigger", "triggers")
+        return for_console(f"{look.when}: no probe needed, none of {many} fired.{next_look}")
     if look.probed is None:
         return for_console(f"{look.when}: no probe: {printable(look.problem)}.{next_look}")
     found = look.probed
@@ -67,13 +71,21 @@ def look_to_text(look: WatchLook, *, last: bool = False) -> str:
     queries = counted(found.recall.n, "query", "queries")
     said = f"{outcome}recall@{found.k} {with_margin(found.recall)}{bound}, {queries}"
     problem = f" {printable(look.problem)}." if look.problem else ""
-    return for_console(f"{look.when}: {said}.{problem}{next_look}")
+    fired = "" if look.shifts is None else f" Fired: {printable(fired_in_words(look.shifts.triggers))}."
+    return for_console(f"{look.when}: {said}.{fired}{problem}{next_look}")
 
 
 def look_to_dict(look: WatchLook) -> dict[str, Any]:
     """One look of a watch for JSON: the probe, or the problem."""
     probed = None if look.probed is None else look.probed.to_dict()
-    return {"when": look.when, "probe": probed, "problem": look.problem or None, "wait_s": look.wait}
+    triggers = None if look.shifts is None else look.shifts.to_dict()
+    return {
+        "when": look.when,
+        "probe": probed,
+        "problem": look.problem or None,
+        "triggers": triggers,
+        "wait_s": look.wait,
+    }
 
 
 def _rounded(seconds: float) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from recallatk.reporting import tuned_downstream, tuned_page, tuned_screen
+from recallatk.reporting import tuned_churn, tuned_downstream, tuned_page, tuned_screen
 from recallatk.reporting.charts.theme import unchecked_charts
 from recallatk.reporting.charts.tuned_curve import AXES, tuned_curve
 from recallatk.reporting.document import (
@@ -135,18 +135,19 @@ def tuned_to_markdown(tuned: Tuned) -> str:
     return render_markdown(TunedReport(tuned).document(Form.MARKDOWN))
 
 
-def tuned_to_html(tuned: Tuned, *, findings: Iterable[Finding] | None = None) -> str:
+def tuned_to_html(tuned: Tuned, *, findings: Iterable[Finding] | None = None, home: str = "") -> str:
     """A tuning as one HTML file that loads nothing; its content security policy enforces that.
 
     Args:
         tuned: the outcome.
         findings: findings of the linter; None if it did not run.
+        home: address of the first page, on a site.
     """
     from recallatk.reporting.html.page import render_html
 
     report = TunedReport(tuned, None if findings is None else list(findings))
     with unchecked_charts():
-        return render_html(report.document(Form.HTML))
+        return render_html(replace(report.document(Form.HTML), home=home))
 
 
 def tuned_charts(tuned: Tuned) -> dict[str, Chart]:
@@ -218,6 +219,7 @@ def _linter(report: TunedReport) -> Section | None:
 SECTIONS: Builders = (
     (Form.ALL, _verdict),
     (Form.ALL, _paste),
+    (Form.ALL, tuned_churn.section),
     (Form.SCREEN, tuned_downstream.in_brief),
     (Form.PROSE | Form.HTML, tuned_downstream.whole),
     (Form.PROSE, _runner_up),

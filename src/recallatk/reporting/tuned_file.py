@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.cost import MachinePrice, price_of
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
-from recallatk.core.tuned import Attempt, Candidate, ChoiceQuality, Price, Tuned
+from recallatk.core.tuned import Attempt, Candidate, ChoiceQuality, ChurnedEffort, Price, Tuned
 from recallatk.errors import FormatError
 from recallatk.redaction import public
 from recallatk.reporting.as_dict import mean_to_dict, plain
@@ -64,6 +64,7 @@ def tuned_to_dict(tuned: Tuned) -> dict[str, Any]:
             "cautions": [asdict(each) for each in tuned.cautions],
             **_weight(tuned),
             **_downstream(tuned),
+            **_churn(tuned),
         }
     )
     shown: dict[str, Any] = public(found)
@@ -97,6 +98,35 @@ def _read_quality(found: Mapping[str, Any]) -> ChoiceQuality:
     lost = found["lost"]
     means = _read_mean(found["exact"]), _read_mean(found["choice"])
     return ChoiceQuality(found["measure"], *means, lost["value"], lost["low"], lost["high"])
+
+
+def _churn(tuned: Tuned) -> dict[str, Any]:
+    """The runbook and what was reached after it; nothing without one."""
+    if tuned.churn is None:
+        return {}
+    efforts = [
+        {
+            "search": dict(each.search),
+            "first": mean_to_dict(each.first),
+            "last": mean_to_dict(each.last),
+            "outcome": each.outcome,
+        }
+        for each in tuned.churned
+    ]
+    lasting = None if tuned.lasting is None else dict(tuned.lasting)
+    return {
+        "churn": {
+            "runbook": tuned.churn,
+            "efforts": efforts,
+            "lasting": lasting,
+            "failure": tuned.churn_failure,
+        }
+    }
+
+
+def _read_effort(found: Mapping[str, Any]) -> ChurnedEffort:
+    means = _read_mean(found["first"]), _read_mean(found["last"])
+    return ChurnedEffort(tuple(found["search"].items()), *means, found["outcome"])
 
 
 def _cost(tuned: Tuned) -> dict[str, Any] | None:
@@ -170,7 +200,7 @@ def tuned_from_dict(found: Mapping[str, Any], where: str = "tuned.json") -> Tune
 
 def _read(found: Mapping[str, Any]) -> Tuned:
     segment = found["worst_segment"]
-    price, judged = price_of(found), found.get("downstream") or {}
+    price, judged, churn = price_of(found), found.get("downstream") or {}, found.get("churn") or {}
     same = ("prefer", "met", "looks", "binding", "trials", "builds", "seconds", "grid_seconds_estimate")
     return Tuned(
         targets=tuple(found["targets"]),
@@ -194,6 +224,9 @@ def _read(found: Mapping[str, Any]) -> Tuned:
         effective_queries=(found.get("weight") or {}).get("effective_queries"),
         downstream=tuple(_read_quality(each) for each in judged.get("measures", ())),
         downstream_notes=tuple(map(str, judged.get("notes", ()))),
+        churn=churn.get("runbook"),
+        churned=tuple(_read_effort(each) for each in churn.get("efforts", ())),
+        churn_failure=churn.get("failure"),
         **{name: found[name] for name in same},
     )
 

@@ -28,8 +28,8 @@ NAME = ".lock"
 class FolderLock:
     """An exclusive lock on a folder, held until it is released or the process ends for any reason."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / NAME
+    def __init__(self, folder: Path, writes: str = "a run") -> None:
+        self._path, self._writes = folder / NAME, writes
         self._descriptor: int | None = self._acquired(folder)
         with contextlib.suppress(OSError):
             os.truncate(self._descriptor, 0)
@@ -42,8 +42,8 @@ class FolderLock:
                 # On systems without file locks, an unlocked run is better than none.
                 if try_lock(descriptor) is False:
                     raise UsageError(
-                        f"{folder}: {_holder(self._path)} is writing a run there. Wait for it to finish, or "
-                        "choose another folder (--out)"
+                        f"{folder}: {_holder(self._path)} is writing {self._writes} there. Wait for it to "
+                        "finish, or choose another folder (--out)"
                     )
                 if self._is_ours(descriptor):
                     return descriptor

@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from recallatk.core.probed import Probed, TunedEffort
     from recallatk.core.tuned import Tuned
     from recallatk.files import PathLike
+    from recallatk.goals.gated import Gated
 
 _DAYS = re.compile(r"([0-9]+) ?d")
 DEFAULT = f"runs/{HISTORY}"
 
 
 def remember(
-    found: Run | Tuned | Probed | TunedEffort, path: PathLike = DEFAULT, *, name: str | None = None
+    found: Run | Tuned | Probed | TunedEffort | Gated, path: PathLike = DEFAULT, *, name: str | None = None
 ) -> int:
     """Append what was measured to a history; the number of entries. A run is appended once.
 
     Args:
-        found: a run, a tuning or a probe.
+        found: a run, a tuning, a probe or a gate.
         path: the file; it is made if there is none.
         name: name of the collection, for a tuning, which does not know it.
     """

@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from blake3 import blake3
-
 from recallatk.analysis.latency import PERCENTILES, percentile
 from recallatk.core import Run
 from recallatk.core.history import EntryKind, HistoryEntry
 from recallatk.core.probed import Probed, TunedEffort
+from recallatk.fingerprint import fingerprint_measurement
+from recallatk.goals.gated import Gated
 from recallatk.goals.grammar import sort_goals
 from recallatk.goals.runs import run_verdict, trial_numbers
 from recallatk.redaction import public
+from recallatk.storage.gate_entries import gate_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 _CHOSEN = "the setting that a tuning chose"
 
 
-def history_entries(found: Run | Tuned | Probed | TunedEffort, name: str | None = None) -> list[HistoryEntry]:
+def history_entries(
+    found: Run | Tuned | Probed | TunedEffort | Gated, name: str | None = None
+) -> list[HistoryEntry]:
     """One entry per setting and recall@k; none for what has no recall.
 
     Args:
@@ -43,6 +46,8 @@ def history_entries(found: Run | Tuned | Probed | TunedEffort, name: str | None 
             return [_of_probe(found, now)]
         case TunedEffort():
             return list(_of_effort(found, now))
+        case Gated():
+            return list(gate_entries(found, now))
     return list(_of_tuning(found, name or "unnamed data", now))
 
 
@@ -82,14 +87,9 @@ def _of_trial(
         state=state,
         costs={"p95_ms": percentile(each.latencies_ns, PERCENTILES["p95"]), "build_s": each.build.seconds},
         query_set=run.fingerprints.get("queries"),
-        origin=_origin(run, each),
+        origin=fingerprint_measurement(run, each),
         per_query=each.values(measure),
     )
-
-
-def _origin(run: Run, each: Measurement) -> str:
-    """Two measurements never have the same latencies."""
-    return blake3(f"{run.begun}\0".encode() + each.latencies_ns.tobytes()).hexdigest()[:32]
 
 
 def _of_probe(probed: Probed, now: str) -> HistoryEntry:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recallatk.adapters import QueryBatch
+from recallatk.bench.load import Questions
+from recallatk.bench.load.writes import Write, search_during_writes
 from recallatk.testing.contract_ground import K
 
 if TYPE_CHECKING:
@@ -67,6 +69,16 @@ def answers_of_threads(engine: Engine, queries: NDArray[Any]) -> NDArray[np.int6
     if problems:
         raise problems[0]
     return found
+
+
+def answers_during_writes(engine: Engine, queries: NDArray[Any], rows: int) -> tuple[NDArray[np.int64], int]:
+    """Answers of a client while the queries are inserted as rows and deleted again, and the rows inserted."""
+    count, writes = len(queries), []
+    for first in range(rows, rows + _ROUNDS * count, count):
+        numbers = np.arange(first, first + count)
+        writes += [Write("insert", numbers, queries), Write("delete", numbers)]
+    calls = search_during_writes(engine, Questions(queries, K), writes, seed=0)
+    return calls.rows, _ROUNDS * count
 
 
 def can_fork() -> bool:

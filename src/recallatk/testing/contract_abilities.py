@@ -14,7 +14,13 @@ import pytest
 from recallatk.adapters.base import resolved
 from recallatk.errors import EngineError, RecallError
 from recallatk.filters import parse_filter
-from recallatk.testing.clients import answers_alone, answers_of_a_fork, answers_of_threads, can_fork
+from recallatk.testing.clients import (
+    answers_alone,
+    answers_during_writes,
+    answers_of_a_fork,
+    answers_of_threads,
+    can_fork,
+)
 from recallatk.testing.contract_ground import (
     QUERIES,
     ROWS,
@@ -161,6 +167,15 @@ class AbilitiesContract(ContractGround):
         after = engine.search(batch_of(dataset), K)
         assert not np.isin(after, np.arange(10)).any()
         assert np.isin(before[before >= 10], after).mean() >= 0.95, "deletes must not renumber other rows"
+
+    def test_a_client_searches_while_rows_come_and_go(self, making: Any) -> None:
+        if not self.kind().abilities.reads_during_writes:
+            pytest.skip("abilities.reads_during_writes is False: searches during writes cannot be measured")
+        dataset = self.data()
+        engine = making(dataset, **self.most(dataset))
+        found, inserted = answers_during_writes(engine, vectors_of(dataset), ROWS)
+        assert found.min() >= 0
+        assert found.max() < ROWS + inserted, "an answer names a row that never existed"
 
     def test_maintenance_keeps_rows_and_their_numbers(self, making: Any) -> None:
         dataset = self.data()

@@ -14,11 +14,12 @@ from recallatk.digests import row_digests
 from recallatk.errors import MismatchError, UsageError
 from recallatk.files import require_writable
 from recallatk.fingerprint import fingerprint_prefixes, fingerprint_queries, fingerprints
+from recallatk.truths.backends import require_backend
 from recallatk.truths.corpus_reader import held
 from recallatk.truths.memory_plan import MemoryPlan, plan
 from recallatk.truths.ray_work import RayWork
 from recallatk.truths.results import with_columns
-from recallatk.truths.search import BACKENDS, ExactSearch
+from recallatk.truths.search import ExactSearch
 from recallatk.truths.store import Entry, Identity, Store
 from recallatk.truths.update import Change, redo
 
@@ -47,7 +48,8 @@ def ground_truth(
     depth: int = 100,
     memory: int | str | None = None,
     threads: int | None = None,
-    backend: str = "blas",
+    backend: str = "auto",
+    device: str | None = None,
     block_bytes: int | None = None,
     since: Truth | None = None,
     progress: Progress | None = None,
@@ -63,7 +65,8 @@ def ground_truth(
         depth: how many rows to keep for each query.
         memory: how much to use beyond what the process has, as bytes or text such as `1GiB`.
         threads: how many cores to use; all by default.
-        backend: whose kernel scans: `blas` (NumPy's) or `faiss`.
+        backend: whose kernel scans: `auto`, `blas` (NumPy's), `faiss`, `int8` (8-bit products) or `jax`.
+        device: where it scans: `cpu`, or `gpu` or `tpu` through JAX.
         block_bytes: how much of the corpus to hold at a time, where the budget should not decide.
         since: an earlier truth of the same queries, on a corpus that this one begins with: only the rows
             after these are scanned.
@@ -74,9 +77,9 @@ def ground_truth(
     if on is not None:
         if since is not None:
             raise UsageError("an earlier truth is updated on one machine. Leave out since, or on")
-        work = _on_ray(dataset, depth, memory, threads, backend, on)
+        work = _on_ray(dataset, depth, memory, threads, (backend, device), on)
         return work.search(progress).run().truth(dataset, work.fingerprints)
-    setup = _setup(dataset, depth, memory, threads, backend, block_bytes)
+    setup = _setup(dataset, depth, memory, threads, (backend, device), block_bytes)
     whole = setup.dataset
     search = setup.search(progress, checkpoint)
 
@@ -105,7 +108,8 @@ class _Setup:
     depth: int
     planned: MemoryPlan
     threads: int
-    backend: str
+    kernel: tuple[str, str | None]
+    """Backend and device."""
 
     def search(self, progress: Progress | None, checkpoint: Checkpoint | None) -> ExactSearch:
         """The search that answers it."""
@@ -114,7 +118,8 @@ class _Setup:
             self.depth,
             self.planned,
             threads=self.threads,
-            backend=self.backend,
+            backend=self.kernel[0],
+            device=self.kernel[1],
             progress=progress,
             checkpoint=checkpoint,
         )
@@ -125,14 +130,14 @@ def _setup(
     depth: int,
     memory: int | str | None,
     threads: int | None,
-    backend: str,
+    kernel: tuple[str, str | None],
     block_bytes: int | None = None,
 ) -> _Setup:
     require_depth(depth)
-    require_backend(backend)
+    require_backend(*kernel)
     threads = count_threads(threads)
     planned = plan(dataset, depth, memory, threads, block_bytes)
-    return _Setup(held(dataset, planned.block_rows), depth, planned, threads, backend)
+    return _Setup(held(dataset, planned.block_rows), depth, planned, threads, kernel)
 
 
 def _require_earlier(since: Truth, dataset: Dataset, depth: int) -> None:
@@ -170,12 +175,6 @@ def require_depth(depth: object) -> None:
     """Refuse an invalid depth."""
     if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= _DEEPEST:
         raise UsageError(f"a depth of {depth}. Accepted: whole numbers from 1 to {_DEEPEST:,}")
-
-
-def require_backend(backend: str) -> None:
-    """Refuse a kernel that does not exist."""
-    if backend not in BACKENDS:
-        raise UsageError(f"no backend {backend!r}. Accepted: {' or '.join(BACKENDS)}")
 
 
 def count_threads(threads: int | None) -> int:
@@ -221,7 +220,8 @@ def obtain_truth(
     store: PathLike | None = None,
     memory: int | str | None = None,
     threads: int | None = None,
-    backend: str = "blas",
+    backend: str = "auto",
+    device: str | None = None,
     progress: Progress | None = None,
     checkpoint_seconds: float = 10.0,
     on: RayCluster | None = None,
@@ -234,15 +234,16 @@ def obtain_truth(
         store: the folder of the store; by default it is in the user's cache directory.
         memory: how much to use beyond what the process has, as bytes or text such as `1GiB`.
         threads: how many cores to use; all by default.
-        backend: whose kernel scans: `blas` (NumPy's) or `faiss`.
+        backend: whose kernel scans: `auto`, `blas` (NumPy's), `faiss`, `int8` (8-bit products) or `jax`.
+        device: where it scans: `cpu`, or `gpu` or `tpu` through JAX.
         progress: called with the pairs of query and row that are done, and how many there are.
         checkpoint_seconds: how often to save what is done, so that a killed computation can go on.
         on: the Ray cluster to compute on; `memory` is then that of each task, and finished tasks are saved.
     """
     if on is not None:
-        work = _on_ray(dataset, depth, memory, threads, backend, on)
+        work = _on_ray(dataset, depth, memory, threads, (backend, device), on)
         return _obtained_on_ray(work, Store(store), progress)
-    setup = _setup(dataset, depth, memory, threads, backend)
+    setup = _setup(dataset, depth, memory, threads, (backend, device))
     job = _Job(setup, Store(store), checkpoint_seconds)
     found = job.store.find(job.identity)
     if found is not None:
@@ -256,12 +257,12 @@ def _on_ray(
     depth: int,
     memory: int | str | None,
     threads: int | None,
-    backend: str,
+    kernel: tuple[str, str | None],
     on: RayCluster,
 ) -> RayWork:
     require_depth(depth)
-    require_backend(backend)
-    return RayWork.of(dataset, depth, memory, count_threads(threads), backend, on)
+    require_backend(*kernel)
+    return RayWork.of(dataset, depth, memory, count_threads(threads), kernel, on)
 
 
 def _obtained_on_ray(work: RayWork, store: Store, progress: Progress | None) -> Obtained:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,6 +84,28 @@ class Reader:
             first, last = int(wanted[mine][0]), int(wanted[mine][-1])
             found[mine] = vectors.read(first, last + 1)[wanted[mine] - first]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class PickedVectors:
+    """Some rows of a corpus, as if they were all of it."""
+
+    reader: Reader
+    picked: NDArray[np.int64]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and dimension."""
+        return len(self.picked), self.reader.corpus.dimension
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored type."""
+        return self.reader.corpus.vectors.dtype
+
+    def read(self, start: int, stop: int) -> NDArray[Any]:
+        """Some of the rows."""
+        return self.reader.rows(self.picked[start:stop])
 
 
 def held(dataset: Dataset, block_rows: int) -> Dataset:

@@ -48,14 +48,14 @@ class Pilot:
     """Looking for axes that make the scan cheaper."""
 
 
-def measure(dataset: Dataset, depth: int, threads: int, backend: str) -> Pilot:
+def measure(dataset: Dataset, depth: int, threads: int, kernel: tuple[str, str | None]) -> Pilot:
     """Compute a truth of some queries on some rows, twice, and time it.
 
     Args:
         dataset: the data; only their beginning is read.
         depth: neighbors to keep.
         threads: how many cores to use.
-        backend: compute backend.
+        kernel: compute backend and device.
     """
     corpus = dataset.corpus
     row_bytes = corpus.dimension * corpus.vectors.dtype.itemsize
@@ -73,7 +73,7 @@ def measure(dataset: Dataset, depth: int, threads: int, backend: str) -> Pilot:
     for _ in range(_ROUNDS):
         for size in sizes:
             part = _part(dataset, array[:size], asked)
-            search = _PilotSearch(part, depth, threads, backend, whole=dataset)
+            search = _PilotSearch(part, depth, threads, kernel, whole=dataset)
             started = time.perf_counter()
             search.run()
             # Background load only adds time, so the fastest of several counts.
@@ -103,11 +103,15 @@ def _part(dataset: Dataset, rows: NDArray[Any], queries: NDArray[Any]) -> Datase
 class _PilotSearch(ExactSearch):
     """A search on a part of the data that scans as the whole would be scanned."""
 
-    def __init__(self, dataset: Dataset, depth: int, threads: int, backend: str, *, whole: Dataset) -> None:
+    def __init__(
+        self, dataset: Dataset, depth: int, threads: int, kernel: tuple[str, str | None], *, whole: Dataset
+    ) -> None:
         rows, queries = dataset.corpus.rows, dataset.queries.rows
         every = Eligibility((None,), np.zeros(queries, np.int64), None, rows)
         planned = MemoryPlan(rows, queries)
-        super().__init__(dataset, depth, planned, threads=threads, backend=backend, eligibility=every)
+        super().__init__(
+            dataset, depth, planned, threads=threads, backend=kernel[0], device=kernel[1], eligibility=every
+        )
         self.whole = whole
         self.looking_seconds = 0.0
 
@@ -116,6 +120,12 @@ class _PilotSearch(ExactSearch):
         some = ExactSearch._rotation(self, space, group, k)
         self.looking_seconds += time.perf_counter() - started
         return some
+
+    def _int8_pays(self, space: Space, group: NDArray[np.int64], k: int) -> bool:
+        started, before = time.perf_counter(), self.looking_seconds
+        pays = ExactSearch._int8_pays(self, space, group, k)
+        self.looking_seconds = before + time.perf_counter() - started
+        return pays
 
     def _pairs(self, group: NDArray[np.int64]) -> tuple[int, int]:
         return self.whole.queries.rows, self.whole.corpus.rows

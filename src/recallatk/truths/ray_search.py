@@ -92,13 +92,13 @@ class RaySearch:
         *,
         memory: int,
         threads: int,
-        backend: str,
+        kernel: tuple[str, str | None],
         prints: list[str],
         progress: Progress | None = None,
         checkpoints: ShardCheckpoints | None = None,
     ) -> None:
         self.dataset, self.depth, self.cuts, self.cluster = dataset, depth, cuts, cluster
-        self.memory, self.threads, self.backend = memory, threads, backend
+        self.memory, self.threads, self.kernel = memory, threads, kernel
         self.prints, self.progress, self.checkpoints = prints, progress, checkpoints
         self.reopen = require_reopening(dataset.corpus)
         self.queries = np.array(dataset.queries.vectors.read(0, dataset.queries.rows))
@@ -158,7 +158,7 @@ class RaySearch:
 
     def _group(self, first: int, stop: int) -> _QueryGroup:
         which = np.arange(first, stop)
-        work = ShardWork(self.queries[first:stop], self.dataset.metric, self.depth, self.backend, self.memory)
+        work = ShardWork(self.queries[first:stop], self.dataset.metric, self.depth, self.kernel, self.memory)
         return _QueryGroup(which, self.ray.put(work), np.full(len(which), -np.inf), len(self.cuts.shards))
 
     def _eligibilities(self) -> dict[tuple[int, int], Any]:

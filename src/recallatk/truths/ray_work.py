@@ -36,7 +36,8 @@ class RayWork:
     cluster: RayCluster
     memory: int
     threads: int
-    backend: str
+    kernel: tuple[str, str | None]
+    """The backend and the device."""
 
     @classmethod
     def of(
@@ -45,7 +46,7 @@ class RayWork:
         depth: int,
         memory: int | str | None,
         threads: int,
-        backend: str,
+        kernel: tuple[str, str | None],
         cluster: RayCluster,
     ) -> RayWork:
         """Cut the work and read the data once; a NaN in the last shard is found here, before any scan."""
@@ -59,7 +60,7 @@ class RayWork:
         _ = dataset.eligibility, dataset.queries.ids, dataset.corpus.id_column and dataset.corpus.ids
         whole, prints = fingerprint_shards(dataset.corpus.vectors, cuts.shards)
         found = fingerprints(dataset, whole)
-        return cls(dataset, depth, cuts, prints, found, cluster, size, threads, backend)
+        return cls(dataset, depth, cuts, prints, found, cluster, size, threads, kernel)
 
     @property
     def identity(self) -> Identity:
@@ -86,7 +87,7 @@ class RayWork:
             self.cluster,
             memory=self.memory,
             threads=self.threads,
-            backend=self.backend,
+            kernel=self.kernel,
             prints=prints,
             progress=progress,
             checkpoints=checkpoints,

@@ -110,6 +110,9 @@ class Scanner(Protocol):
     extra: int
     """How many components it wants besides: ones in the rows, and in the queries its own to write."""
 
+    def enter(self, rows: NDArray[Any]) -> None:
+        """Go on to other rows, which the calls of `hits` that follow are about."""
+
     def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
         """Every eligible pair whose real score reaches its floor.
 

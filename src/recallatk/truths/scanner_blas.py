@@ -40,6 +40,9 @@ class BlasScanner:
         self._scores = np.empty(size, dtype)
         self._flags = np.zeros(size + 8, bool)
 
+    def enter(self, rows: NDArray[Any]) -> None:
+        """Nothing is kept of any rows."""
+
     def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
         """Multiply, seed what has no threshold yet, compare."""
         shape = (len(asked.queries), len(rows))
@@ -56,15 +59,10 @@ class BlasScanner:
         if fresh.any():
             _seed(asked, scores, thresholds, np.flatnonzero(fresh))
             floors = np.where(fresh, thresholds.astype(np.float64) + errors, floors)
-        flat = self._reaching(scores, thresholds - offsets if fresh.any() else None)
+        flat = self._reaching(scores, (thresholds - offsets)[:, None] if fresh.any() else 0)
         queries, columns = np.divmod(flat, shape[1])
         hits = ScanHits(queries, columns, self._scores[flat] + offsets[queries], errors, floors)
-        hits = self._completed(asked, rows, hits, thresholds)
-        if asked.eligible is not None:
-            counts = hits.scores > -np.inf
-            counts[counts] = asked.eligible.pairs(hits.queries[counts], hits.columns[counts])
-            hits = hits.of(counts)
-        return hits
+        return eligible_hits(asked, self._completed(asked, rows, hits, thresholds))
 
     def _multiply(self, asked: Asked, rows: NDArray[Any], out: NDArray[Any]) -> None:
         """Write the scores less the thresholds, or what these cannot exceed."""
@@ -76,19 +74,25 @@ class BlasScanner:
         """What is left of the hits once their scores are whole, as they are here from the beginning."""
         return hits
 
-    def _reaching(self, scores: NDArray[Any], limits: NDArray[Any] | None) -> NDArray[np.int64]:
-        """The places of scores that reach their query's limit, or zero."""
+    def _reaching(self, scores: NDArray[Any], limits: NDArray[Any] | int) -> NDArray[np.int64]:
+        """The places of scores that reach their limit."""
         flags = self._flags[: scores.size].reshape(scores.shape)
-        if limits is None:
-            np.greater_equal(scores, 0, out=flags)
-        else:
-            np.greater_equal(scores, limits[:, None], out=flags)
+        np.greater_equal(scores, limits, out=flags)
         # Eight flags at a time: hardly any is set.
         padded = self._flags[: -(-scores.size // 8) * 8]
         padded[scores.size :] = False
         words = np.flatnonzero(padded.view(np.uint64).astype(bool))
         inside = np.flatnonzero(padded.reshape(-1, 8)[words])
         return np.asarray((words[inside >> 3] << 3) + (inside & 7))
+
+
+def eligible_hits(asked: Asked, hits: ScanHits) -> ScanHits:
+    """The hits that count, where not every pair does."""
+    if asked.eligible is None:
+        return hits
+    counts = hits.scores > -np.inf
+    counts[counts] = asked.eligible.pairs(hits.queries[counts], hits.columns[counts])
+    return hits.of(counts)
 
 
 def _seed(asked: Asked, scores: NDArray[Any], thresholds: NDArray[Any], fresh: NDArray[np.int64]) -> None:
@@ -100,13 +104,17 @@ def _seed(asked: Asked, scores: NDArray[Any], thresholds: NDArray[Any], fresh: N
         thresholds[fresh] = below(best, asked.slack(asked.errors[fresh]), scores.dtype)
 
 
+def reached_groups(count: int, k: int) -> tuple[int, int]:
+    """How many groups, of how many scores each, have the k best of all scores mostly in different ones."""
+    together = max(1, count // (_SPARSE * k))
+    return count // together, together
+
+
 def _reached(scores: NDArray[Any], k: int) -> NDArray[Any]:
     """A score that k of every line reach: their k-th best, or where that is dear, hardly less."""
     lines, columns = scores.shape
-    together = columns // (_SPARSE * k)
+    width, together = reached_groups(columns, k)
     if together > 1:
-        # The best of every few columns are different ones, and mostly the best of all.
-        width = columns // together
         scores = scores[:, : together * width].reshape(lines, together, width).max(axis=1)
     place = scores.shape[1] - k
     return np.asarray(np.partition(scores, place, axis=1)[:, place])

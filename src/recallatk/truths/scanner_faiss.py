@@ -27,6 +27,9 @@ class FaissScanner:
     def __init__(self, space: Space, queries: int) -> None:
         self.tile_rows = max(16, _TILE_BYTES // (space.width * space.precision.dtype.itemsize))
 
+    def enter(self, rows: NDArray[Any]) -> None:
+        """Nothing is kept of any rows."""
+
     def hits(self, asked: Asked, rows: NDArray[Any]) -> ScanHits:
         """Search, then search again with a larger k for queries whose last result still is a hit."""
         found: list[ScanHits] = []
@@ -44,8 +47,7 @@ class FaissScanner:
         floors = np.where(asked.fresh, thresholds.astype(np.float64) + asked.errors, asked.floors)
         return _joined(found, floors)
 
-    @staticmethod
-    def _nearest(queries: NDArray[Any], rows: NDArray[Any], count: int) -> tuple[Any, Any]:
+    def _nearest(self, queries: NDArray[Any], rows: NDArray[Any], count: int) -> tuple[Any, Any]:
         import faiss
 
         found: tuple[Any, Any] = faiss.knn(

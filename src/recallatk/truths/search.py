@@ -6,20 +6,29 @@ import sys
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from recallatk.core import Dataset, Metric
 from recallatk.pair_scores import require_range, smallest_size
+from recallatk.truths.backends import (
+    BLAS,
+    INT8,
+    PILOT_QUERIES,
+    PILOT_ROWS,
+    Backend,
+    fixed_backend,
+    int8_cost,
+    may_pay,
+)
 from recallatk.truths.corpus_reader import Reader
 from recallatk.truths.decision import DecidedRows, Pairs, decide
 from recallatk.truths.memory_plan import MemoryPlan, batches, heavy_queries
 from recallatk.truths.rescoring import rescored
 from recallatk.truths.results import Results
-from recallatk.truths.scanner_blas import BlasScanner, PrefixScanner
-from recallatk.truths.scanner_faiss import FaissScanner
+from recallatk.truths.scanner_blas import PrefixScanner
 from recallatk.truths.space import (
     FLOAT32,
     FLOAT64,
@@ -42,18 +51,18 @@ if TYPE_CHECKING:
 
     from recallatk.filters.eligibility import Eligibility
     from recallatk.truths.checkpoint import Checkpoint
-    from recallatk.truths.scanner import MakeScanner
 
     Progress = Callable[[int, int], None]
 
-BACKENDS: dict[str, MakeScanner] = {
-    "blas": BlasScanner,
-    "faiss": FaissScanner,
-}
 # Pairs worth more than one thread.
 _MANY_PAIRS = 50_000
+# An 8-bit scan has to promise this share of the time of a float32 scan.
+_INT8_PAYS = 0.9
+# What a scan of the other components takes, for each part of these, where some are left out at first.
+_PREFIX_COST = 1.2
 # The middle of the data is taken from its first rows; any point is right, only some are useless.
 _CENTRE_ROWS = 4096
+_UINT8_MIDDLE = 128
 
 
 class _Stage(NamedTuple):
@@ -80,13 +89,15 @@ class ExactSearch:
         *,
         threads: int,
         backend: str,
+        device: str | None = None,
         progress: Progress | None = None,
         checkpoint: Checkpoint | None = None,
         eligibility: Eligibility | None = None,
         first_row: int = 0,
     ) -> None:
         self.dataset, self.depth, self.plan = dataset, depth, plan
-        self.threads, self.backend = plan.threads or threads, backend
+        self.threads = plan.threads or threads
+        self.backend = fixed_backend(backend, device)
         self.progress, self.checkpoint = progress, checkpoint
         self.metric = dataset.metric
         self.eligibility = dataset.eligibility if eligibility is None else eligibility
@@ -153,25 +164,46 @@ class ExactSearch:
 
     def _sweep(self, stage: int, group: NDArray[np.int64]) -> Sweep:
         precision, capped, guesses = _STAGES[stage]
-        make = BACKENDS[self.backend] if precision is FLOAT32 else BlasScanner
-        space = Space(self.metric, precision, self.queries.shape[1], self.centre())
+        space = Space(self.metric, precision, self.queries.shape[1], self.centre)
         # One more than the depth: its score is the gap, and whether it ties is worth knowing.
         k = self.depth + 1
-        rotation = self._rotation(space, group, k) if guesses and make is BlasScanner else None
+        backend = self._backend(space, group, k) if precision is FLOAT32 else BLAS
+        rotation = self._rotation(space, group, k) if guesses and backend is BLAS else None
         if rotation is not None:
             space = RotatedSpace(space, rotation)
-            make = PrefixScanner
+            backend = Backend(PrefixScanner)
         return Sweep(
             space,
             self.queries[group],
             self.eligibility.subset(group),
             k,
-            make,
-            threads=1 if make is FaissScanner else self.threads,
+            backend.make,
+            threads=1 if backend.alone else self.threads,
             most=8 * k + 256 if capped else None,
             floors=self._floors(space, group),
             guesses=guesses and self.reader.is_whole,
         )
+
+    def _backend(self, space: Space, group: NDArray[np.int64], k: int) -> Backend:
+        """The kernel that was asked for, or the one that pays."""
+        if self.backend is None:
+            self.backend = INT8 if self._int8_pays(space, group, k) else BLAS
+        return self.backend
+
+    def _int8_pays(self, space: Space, group: NDArray[np.int64], k: int) -> bool:
+        pairs, rows = self._pairs(group), self.dataset.corpus.rows
+        if not may_pay(pairs[0] * pairs[1], space.dimension):
+            return False
+        random = np.random.default_rng(0)
+        asked = np.sort(random.permutation(len(group))[:PILOT_QUERIES])
+        # Rows that are not in memory are read in a row.
+        some = random.permutation(rows) if self.reader.is_whole else np.arange(rows)
+        found = self.reader.rows(np.sort(some[:PILOT_ROWS]))
+        cost = int8_cost(space, found, self.queries[group[asked]], k, pairs)
+        if cost >= _INT8_PAYS:
+            return False
+        rotation = self._rotation(space, group, k)
+        return rotation is None or cost < _PREFIX_COST * (1 - rotation.lead / space.dimension)
 
     def _floors(self, space: Space, group: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Scan scores that enough rows are known to reach before the sweep; None where nothing is known."""
@@ -193,10 +225,16 @@ class ExactSearch:
         """How many queries and rows a rotation has to pay for."""
         return len(group), self.dataset.corpus.rows
 
+    @cached_property
     def centre(self) -> NDArray[np.float32] | None:
         """A point amid the corpus, where one is of use."""
         if self.metric is not Metric.L2:
             return None
+        dtype = self.dataset.corpus.vectors.dtype
+        if dtype == self.queries.dtype and dtype.kind in "iu":
+            # Whole numbers of 8 bits and a sign are what the 8-bit scan multiplies without a residual.
+            middle = np.float32(_UINT8_MIDDLE)
+            return np.full(self.queries.shape[1], middle) if dtype == np.uint8 else None
         rows = min(_CENTRE_ROWS, self.dataset.corpus.rows)
         return centre_of(self.reader.rows(np.arange(rows)))
 
@@ -210,7 +248,7 @@ class ExactSearch:
     def _conclude(self, stage: int, group: NDArray[np.int64], candidates: Candidates) -> None:
         proven = ~(candidates.abandoned | candidates.missed)
         if proven.any():
-            self._prove(group, candidates, proven)
+            self.prove(group, candidates, proven)
         self._plan_again(1, group[candidates.missed])
         # Too many candidates with guesses are too many without.
         self._plan_again(max(stage, 1) + 1, group[candidates.abandoned])
@@ -223,7 +261,8 @@ class ExactSearch:
             step = heavy_queries(self.plan.group_queries, self.dataset.corpus.rows)
         self._plan_work(stage, [left[first : first + step] for first in range(0, len(left), step)])
 
-    def _prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+        """Decide the proven queries of a group from their candidates, and keep the results."""
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
 
         def settle(part: NDArray[np.int64]) -> tuple[NDArray[np.int64], DecidedRows]:

@@ -66,7 +66,8 @@ class ShardWork:
     queries: NDArray[Any]
     metric: Metric
     depth: int
-    backend: str = "blas"
+    kernel: tuple[str, str | None] = ("auto", None)
+    """The backend and the device."""
     memory: int | None = None
     threads: int = 1
 
@@ -111,7 +112,8 @@ class _ShardScan(ExactSearch):
             work.depth,
             plan(dataset, work.depth, work.memory, work.threads),
             threads=work.threads,
-            backend=work.backend,
+            backend=work.kernel[0],
+            device=work.kernel[1],
             eligibility=eligibility,
             first_row=first_row,
         )
@@ -127,7 +129,8 @@ class _ShardScan(ExactSearch):
         scores = np.where(np.isneginf(reached), np.nan, better)
         return space.floors(self.queries[group], scores, np.zeros(len(group)))
 
-    def _prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+        """Keep the candidates of a group with their scores and the rows of the whole corpus."""
         pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
         self.found.append(
             Pairs(group[pairs.queries], pairs.rows + self.first_row, pairs.scores, pairs.tolerances)

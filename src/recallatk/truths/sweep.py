@@ -143,6 +143,7 @@ class Sweep:
                 norm = self.space.rows(vectors, prepared[:, : self.space.width])
                 if not self.space.is_safe(norm):
                     raise OutOfRange
+                worker.scanner.enter(prepared)
                 for number in task.batches:
                     self._scan(worker, number, prepared, rows, norm)
 

@@ -9,24 +9,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.core import Corpus, Metric, Truth
+from recallatk.core import Metric, Truth
 from recallatk.core.truth import Certificate, Decision
 from recallatk.digests import match_rows
 from recallatk.errors import UsageError
-from recallatk.filters.eligibility import Eligibility
 from recallatk.pair_scores import tolerance
-from recallatk.truths.corpus_reader import Reader
+from recallatk.truths.contenders import contenders
 from recallatk.truths.decision import Pairs, decide, decisions, grouped
 from recallatk.truths.insertion import NeighborLists, has_near, insert
-from recallatk.truths.scanner_blas import BlasScanner
-from recallatk.truths.space import FLOAT32, Space
-from recallatk.truths.sweep import Candidates, OutOfRange, Sweep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.truths.results import Results
     from recallatk.truths.search import ExactSearch
+    from recallatk.truths.sweep import Candidates
 
 _MOST_INSERTED = 8
 
@@ -154,42 +151,12 @@ class _Update:
 
     def contenders(self, which: NDArray[np.int64]) -> Candidates:
         """New rows that may be among the best of some queries; queries with too many become touched."""
-        none = np.empty(0, np.int64)
-        nothing = Candidates(none, none, *np.zeros((2, len(which)), bool))
-        if not len(which) or not len(self.change.added):
-            return nothing
-        reader = self._added_reader()
-        queries = self._vectors(which)
-        space = Space(self.search.metric, FLOAT32, queries.shape[1], self.search.centre())
-        floors = space.floors(queries, self.certificate.next_scores[which], self.certificate.bounds[which])
-        everything = Eligibility((None,), np.zeros(len(which), np.int64), None, reader.corpus.rows)
-        try:
-            sweep = Sweep(
-                space,
-                queries,
-                everything,
-                self.depth + 1,
-                BlasScanner,
-                threads=self.search.threads,
-                most=8 * self.depth + 256,
-                floors=floors,
-            )
-            with self.search.few_threads(len(sweep.workers)):
-                for start, block in reader.blocks():
-                    sweep.take(start, block)
-            found = sweep.candidates()
-        except OutOfRange:
-            self.touched[which] = True
-            return nothing
+        scores, bounds = self.certificate.next_scores[which], self.certificate.bounds[which]
+        found = contenders(
+            self.search, self._vectors(which), self.change.added, self.depth + 1, scores, bounds
+        )
         self.touched[which[found.abandoned]] = True
-        return found._replace(queries=which[found.queries], rows=self.change.added[found.rows])
-
-    def _added_reader(self) -> Reader:
-        corpus = self.search.dataset.corpus
-        picked = PickedVectors(self.search.reader, self.change.added)
-        rows = Corpus(corpus.name, picked, corpus.columns)
-        reader = self.search.reader
-        return Reader(rows, self.search.metric, reader.block_rows, smallest_query=reader.smallest_query)
+        return found._replace(queries=which[found.queries])
 
     def keep(self, which: NDArray[np.int64]) -> None:
         """Take over what was known of some queries."""
@@ -318,25 +285,3 @@ class _Update:
 
 def _arrays(pairs: Pairs) -> tuple[NDArray[Any], ...]:
     return pairs.queries, pairs.rows, pairs.scores, pairs.tolerances
-
-
-@dataclass(frozen=True, eq=False)
-class PickedVectors:
-    """Some rows of a corpus, as if they were all of it."""
-
-    reader: Reader
-    picked: NDArray[np.int64]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and dimension."""
-        return len(self.picked), self.reader.corpus.dimension
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The stored type."""
-        return self.reader.corpus.vectors.dtype
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Some of the rows."""
-        return self.reader.rows(self.picked[start:stop])

@@ -58,7 +58,7 @@ def verify_truth(
         truth.depth,
         plan(dataset, truth.depth, memory, threads),
         threads=threads,
-        backend="blas",
+        backend="auto",
         progress=progress,
     )
     real = search.run(places[chosen])

@@ -15,6 +15,7 @@ from recallatk.adapters.registry import registered
 from recallatk.analysis.cost import parse_price
 from recallatk.analysis.filtered import filter_facts
 from recallatk.analysis.weighting import query_columns, weights_by_query
+from recallatk.bench.journal import Journal
 from recallatk.bench.measurement import require_separate_queries
 from recallatk.datasets import open_dataset
 from recallatk.errors import EngineError, UsageError, choices
@@ -26,12 +27,13 @@ from recallatk.tuning.final_timing import draw_curve
 from recallatk.tuning.finalists import compare
 from recallatk.tuning.full_builds import build_fully, by_cost
 from recallatk.tuning.index_client import IndexPool
-from recallatk.tuning.journal import Journal, journal_name
+from recallatk.tuning.journal_name import journal_name
+from recallatk.tuning.lasting_effort import after_runbook, checked_runbook
 from recallatk.tuning.outcome import Found, conclude
 from recallatk.tuning.path_space import depth_for_paths, engine_to_tune
 from recallatk.tuning.query_split import Side, require_enough, split_sides
 from recallatk.tuning.screening import parts_of, screen
-from recallatk.tuning.search_space import Shape
+from recallatk.tuning.search_space import Shape, sampler_library
 from recallatk.tuning.study import Study, TuningProgress
 from recallatk.tuning.validation import validate
 
@@ -57,7 +59,8 @@ def tune(
     prefer: str = "p95", engines: Sequence[str | RetrievalPath] | None = None,
     seconds: float | None = None, by: Sequence[str] = (), weight: str | None = None, seed: int = 0,
     out: PathLike | None = None, truth: Truth | None = None, qrels: Any = None,
-    price: str | MachinePrice | None = None, watch: Callable[[TuningProgress], None] | None = None,
+    price: str | MachinePrice | None = None, churn: Any = None,
+    watch: Callable[[TuningProgress], None] | None = None,
 ) -> Tuned:  # fmt: skip
     """Find the cheapest setting that meets every target, validated on held-out queries.
 
@@ -78,13 +81,16 @@ def tune(
         truth: the ground truth of this dataset; by default from the store, or computed.
         qrels: relevance judgments, as in `open_dataset`, for a target such as `"nDCG@10 loss <= 0.01"`.
         price: the price of the machine, for example `"0.34/h"`; adds the cost of a million queries.
+        churn: a runbook, as in `recallatk.churn`, after which more effort of the build may meet the targets.
         watch: called with a `TuningProgress` from time to time.
     """
+    sampler_library()  # missing, it would be missed only after the truth is computed
     dataset = open_dataset(dataset, queries, metric=metric, qrels=qrels)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)
     priced, shape = _price(price, prefer), _shape(dataset, targets)
-    found, left_out = usable(engines, dataset)
+    found, left_out = usable(engines, dataset, updates=churn is not None)
+    book = None if churn is None else checked_runbook(churn, dataset, targets, found)
     weights = weights_by_query(query_columns(truth, dataset), weight, dataset.queries.rows)
     name = journal_name(dataset, targets, limits, prefer, seed, found, weights)
     journal = Journal(None if out is None else Path(out) / name)
@@ -101,6 +107,8 @@ def tune(
             targets=targets, budgets=limits, prefer=prefer, shape=shape, engines=found, seconds=seconds,
             left_out=left_out)  # fmt: skip
         outcome = _tuned(study, held_out, by)
+    if book is not None:
+        outcome = after_runbook(outcome, held_out.dataset, book, targets, seed=seed, out=out)
     return outcome if priced is None else replace(outcome, per_hour=priced.per_hour, currency=priced.currency)
 
 
@@ -152,12 +160,12 @@ def _distinct(given: Sequence[str | RetrievalPath]) -> list[str | RetrievalPath]
 
 
 def usable(
-    names: Sequence[str | RetrievalPath] | None, dataset: Dataset
+    names: Sequence[str | RetrievalPath] | None, dataset: Dataset, *, updates: bool = False
 ) -> tuple[list[type[Engine]], dict[str, str]]:
     """The named engines, or the usual ones that are installed and fit the data.
 
     Named engines that cannot filter are left out of filtered data if another remains: the second value has
-    the reason for each.
+    the reason for each. With `updates`, the usual ones are those that can insert and delete.
     """
     if names is not None:
         found = [engine_to_tune(each) for each in _distinct(names)]
@@ -168,6 +176,7 @@ def usable(
             raise UsageError("engines = (). Accepted: at least one engine")
         return _able(found, dataset)
     usual = [get_engine(each) for each in USUAL_ENGINES if each in registered()]
+    usual = [each for each in usual if each.abilities.updates or not updates]
     fitting = [each for each in usual if installed_version(each) is not None and _fits(each, dataset)]
     if not fitting:
         raise UsageError(f"none of {choices(USUAL_ENGINES)} is installed and supports this data")

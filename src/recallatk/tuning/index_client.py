@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.adapters import Engine
+    from recallatk.bench.journal import Journal
     from recallatk.bench.trial_result import Answered
     from recallatk.core import Dataset, Truth
     from recallatk.goals import Target
-    from recallatk.tuning.journal import Journal
     from recallatk.tuning.query_split import Side
 
 # Seconds for an idle worker to close its engine; short, because a tuning may hold several.
@@ -67,6 +67,8 @@ class IndexPool:
     limits: Limits = field(default_factory=Limits)
     engines: Sequence[type[Engine]] = ()
     """The engines that will be built."""
+    settings: TrialSettings | None = None
+    """Threads and cores of builds and searches; by default those of a tuning."""
 
     def __post_init__(self) -> None:
         self._data: Path | None = None
@@ -88,7 +90,7 @@ class IndexPool:
             self._open.append((self._started(engine), None))
 
     def _started(self, engine: str) -> WorkerProcess:
-        metric, settings = str(self.dataset.metric), TrialSettings(seed=self.seed)
+        metric, settings = str(self.dataset.metric), self.settings or TrialSettings(seed=self.seed)
         job = Job(engine, metric, self.k, settings, declaration=declaration_of(engine))
         return WorkerProcess(self.data, self.folder / f"process-{len(self._open)}", job)
 

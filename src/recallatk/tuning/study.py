@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from recallatk.adapters import Engine
+    from recallatk.bench.journal import Journal
     from recallatk.goals import Budget, Target
-    from recallatk.tuning.journal import Journal
     from recallatk.tuning.query_split import Side
     from recallatk.tuning.search_space import Shape
 

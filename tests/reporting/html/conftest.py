@@ -1,7 +1,6 @@
-"""Pages to look at, and a real browser to look at them with."""
+"""Pages to look at."""
 
 import dataclasses
-import shutil
 import sys
 from pathlib import Path
 
@@ -9,9 +8,9 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from chromium import ATTACK, FLAGS, LONG, MIRRORED, Browser
 from made_runs import HOSTILE, filtered_run, large_run, make_measurement, make_run, varied_run
 
+from chromium import ATTACK, LONG, MIRRORED
 from recallatk.core import Caution, Dataset, Failure, Metric, Trial
 from recallatk.datasets import make_corpus, make_queries
 from recallatk.reporting import to_html
@@ -19,31 +18,6 @@ from recallatk.reporting.document import Details, Document, Section, Table
 from recallatk.reporting.html.page import render_html
 
 _MOST_COLUMNS = 27
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    """Debian's Chromium; where there truly is none, what needs it is skipped."""
-    programs = shutil.which("chromium"), shutil.which("chromedriver")
-    if None in programs:
-        pytest.skip("no chromium and chromedriver here: apt-get install chromium chromium-driver")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    folder = tmp_path_factory.mktemp("browser")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    for flag in (*FLAGS, f"--user-data-dir={folder / 'profile'}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(programs[1]))
-    driver.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder / "saved")}
-    )
-    # Else what the first tab of its own loads would count as a request of the first page.
-    driver.get("about:blank")
-    yield Browser(driver, folder)
-    driver.quit()
 
 
 @pytest.fixture(scope="session")

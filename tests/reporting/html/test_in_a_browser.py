@@ -6,6 +6,7 @@ import re
 import time
 
 import pytest
+
 from chromium import ATTACK, LONG
 
 POINTS = "document.querySelectorAll('[data-chart=recall-latency] .points_marks path')"

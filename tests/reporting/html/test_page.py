@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from chromium import LONG as TEN_THOUSAND
 from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import large_run, make_measurement, make_run, scored_run, varied_run
 
+from chromium import LONG as TEN_THOUSAND
 from recallatk.analysis import score
 from recallatk.core import Load, Trial, Weights
 from recallatk.reporting import to_html, to_markdown

@@ -9,9 +9,9 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from chromium import ATTACK, LONG, MIRRORED
 from made_tuned import made_candidate, made_tuned, missed_tuned
 
+from chromium import ATTACK, LONG, MIRRORED
 from recallatk.core import Caution, Mean
 from recallatk.core.judgments import Finding, Severity
 from recallatk.core.tuned import Attempt, Candidate, Tuned

@@ -17,7 +17,7 @@ from recallatk.datasets.matrix import NO_COLUMNS
 from recallatk.datasets.source import CORPUS, QUERIES, Format, OpenOptions, Source
 from recallatk.errors import FormatError, UsageError
 from recallatk.files import reading
-from recallatk.hdf5 import new_hdf5_file
+from recallatk.hdf5 import hdf5_library, new_hdf5_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -185,8 +185,7 @@ class _WatchedFile(io.RawIOBase):
 
 
 def _open(location: Location) -> Any:
-    import h5py
-
+    h5py = hdf5_library()
     with reading(location.text, "HDF5 file"):
         return h5py.File(location.path if location.local else location.open(), "r")
 
@@ -198,9 +197,8 @@ def _check_magic(location: Location) -> None:
 
 
 def _attributes(location: Location) -> dict[str, str]:
-    import h5py
-
     _check_magic(location)
+    h5py = hdf5_library()
     with (
         reading(location.text, "HDF5 file"),
         location.open() as raw,
@@ -234,8 +232,7 @@ def _has(file: Any, name: str, location: Location) -> bool:
 
 
 def _dataset(file: Any, name: str, location: Location) -> Any:
-    import h5py
-
+    h5py = hdf5_library()
     with reading(location.text, "HDF5 file"):
         data = file.get(name)
         listed = ", ".join(map(str, file)) or "nothing"

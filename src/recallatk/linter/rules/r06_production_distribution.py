@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recallatk.analysis.classifier import held_out_auc
+from recallatk.analysis.geometry import unit
 from recallatk.core import Metric
 from recallatk.core.judgments import Severity
-from recallatk.linter.geometry import MOST_QUERIES, held_out_auc, production_vectors, unit
+from recallatk.linter.geometry import MOST_QUERIES, production_vectors
 from recallatk.linter.rule import Rule
 from recallatk.units import counted
 

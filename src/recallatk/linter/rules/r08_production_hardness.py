@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.geometry import dimension_of
 from recallatk.core.judgments import Severity
-from recallatk.linter.geometry import dimension_of, nearest_distances
+from recallatk.linter.geometry import nearest_distances
 from recallatk.linter.rule import Rule
 
 if TYPE_CHECKING:

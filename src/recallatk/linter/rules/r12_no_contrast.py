@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.answer_scores import cosine_distances
+from recallatk.analysis.geometry import distances
 from recallatk.core import Metric
 from recallatk.core.judgments import Severity
-from recallatk.linter.geometry import distances
 from recallatk.linter.rule import Rule
 
 if TYPE_CHECKING:

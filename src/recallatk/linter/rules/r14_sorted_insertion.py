@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.geometry import unit
 from recallatk.core import Metric
 from recallatk.core.judgments import Severity
-from recallatk.linter.geometry import unit
 from recallatk.linter.rule import Rule
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.analysis.compatibility import ineligible_rows, list_lengths, short_lists
+from recallatk.analysis.geometry import ROUNDING, nearness, pair_nearness
 from recallatk.core import Metric
 from recallatk.core.judgments import Severity
-from recallatk.linter.geometry import ROUNDING, nearness, pair_nearness, vectors_of
+from recallatk.linter.geometry import vectors_of
 from recallatk.linter.rule import Rule
 from recallatk.units import counted
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recallatk.analysis.geometry import better_metric
 from recallatk.core.judgments import Severity
-from recallatk.linter.geometry import better_metric, vectors_of
+from recallatk.linter.geometry import vectors_of
 from recallatk.linter.rule import Rule
 from recallatk.linter.trial_views import by_engine, recall_of
 

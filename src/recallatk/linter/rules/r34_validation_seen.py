@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recallatk.core.judgments import Severity
+from recallatk.digests import vector_digests
 from recallatk.linter.rule import Rule
-from recallatk.linter.survey import digests, matching_digests
+from recallatk.linter.survey import matching_digests
 from recallatk.units import share_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class ValidationSeen(Rule):
         seen, dataset = evidence.tuning_queries, evidence.dataset
         if seen is None or dataset is None or seen.dimension != dataset.queries.dimension:
             return
-        tuned = digests(np.asarray(seen.vectors.read(0, seen.rows)))
+        tuned = vector_digests(np.asarray(seen.vectors.read(0, seen.rows)))
         asked = np.asarray(dataset.queries.vectors.read(0, dataset.queries.rows))
         ours, held = matching_digests(asked, seen.vectors.dtype)
         both = held & np.isin(ours, tuned)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from recallatk.core.data import different_models
 from recallatk.core.judgments import Severity
+from recallatk.datasets.model_labels import MODEL_COLUMNS, stated_models
 from recallatk.linter.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from recallatk.core import Records
     from recallatk.core.judgments import Finding
     from recallatk.linter.evidence import Evidence
 
-# Names under which pipelines store the model; `model` alone may be that of a car.
-COLUMNS = ("embedding_model", "embedding_model_name", "embed_model", "embedder", "encoder", "vector_model")
 _SHOWN = 4
 
 
@@ -30,7 +26,7 @@ class MixedModels(Rule):
     threshold = "more than one model in the corpus or in the queries, or different models in both"
     source = (
         "The labels: `model`, `query_model` or `model_column` under `[data]`, or a column named "
-        f"{', '.join(COLUMNS[:-1])} or {COLUMNS[-1]}."
+        f"{', '.join(MODEL_COLUMNS[:-1])} or {MODEL_COLUMNS[-1]}."
     )
     why = (
         "Vectors of two models lie in unrelated spaces, and a similarity between them means nothing. Recall "
@@ -45,7 +41,7 @@ class MixedModels(Rule):
         """Labels of corpus, queries, truth and run."""
         dataset, known = evidence.dataset, {}
         if dataset is not None:
-            known = {"corpus": _models(dataset.corpus), "queries": _models(dataset.queries)}
+            known = {"corpus": stated_models(dataset.corpus), "queries": stated_models(dataset.queries)}
         for part, models in known.items():
             if len(models) > 1:
                 yield self.finding(f"{len(models)} models in the {part}: {_listed(models)}", len(models), 1)
@@ -61,19 +57,6 @@ class MixedModels(Rule):
         for what, other in (("truth", evidence.truth), ("run", evidence.run)):
             for said in () if other is None else different_models(other.models, here):
                 yield self.finding(f"the {what} records another model: {said}", 2, 1)
-
-
-def _models(records: Records) -> tuple[str, ...]:
-    """The models of the labels, or of a column that is named like one."""
-    if records.models:
-        return records.models
-    schema = records.columns.schema
-    for name in records.metadata_names:
-        kind = schema.field(name).type
-        if name.lower() in COLUMNS and (pa.types.is_string(kind) or pa.types.is_dictionary(kind)):
-            values = records.columns.read([name], 0, records.rows)[name].unique().to_pylist()
-            return tuple(sorted(str(each) for each in values if each is not None))
-    return ()
 
 
 def _listed(models: Sequence[str]) -> str:

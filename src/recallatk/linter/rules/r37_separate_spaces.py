@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recallatk.core.judgments import Severity
-from recallatk.linter.rule import Rule
-from recallatk.linter.separation import (
+from recallatk.analysis.separation import (
     FEWEST_COORDINATES,
     FEWEST_ROWS,
     LEAST_STABLE,
@@ -15,6 +13,8 @@ from recallatk.linter.separation import (
     SMALLEST_PART,
     separation,
 )
+from recallatk.core.judgments import Severity
+from recallatk.linter.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

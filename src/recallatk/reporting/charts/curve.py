@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from recallatk.goals import Budget
 from recallatk.goals.target import is_loss
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from recallatk.reporting.charts.points import Curve
     from recallatk.reporting.charts.theme import Chart, Row
-    from recallatk.reporting.charts.tuned_curve import TunedCurve
 
 # With more points than this, error bars would hide the points.
 _MOST_WHISKERS = 80
@@ -52,8 +51,28 @@ SAID = {
 }
 
 
+class DrawnCurve(Protocol):
+    """Settings as points between recall and a cost."""
+
+    @property
+    def points(self) -> list[Row]:
+        """One row per setting, with the fields that the tooltip names."""
+
+    @property
+    def measure(self) -> str | None:
+        """The recall on the axis; None where none was measured."""
+
+    @property
+    def engines(self) -> Mapping[str, str]:
+        """What each engine is called in a chart."""
+
+    @property
+    def wanted(self) -> Sequence[float]:
+        """Values of the measure with a line."""
+
+
 def draw(
-    curve: Curve | TunedCurve,
+    curve: DrawnCurve,
     axis: CostAxis,
     description: str,
     chosen: int | None,
@@ -90,7 +109,8 @@ def draw(
         *_whiskers(drawn, axis, across, x, y, color),
         _line(f"{axis.field}Front", x, y, alt.value(QUIET), width=5, opacity=0.22).properties(name="front"),
         _line(f"{axis.field}EngineFront", x, y, color, width=1.5, opacity=0.9),
-        _ring(x, y),
+        # A ring that can never be drawn would have no extent, which browsers warn of.
+        *([_ring(x, y)] if follows or chosen is not None else []),
         _marks(drawn, axis.field, x, y, color, by_shape(engines), said, follows=follows),
         *(each.encode(x=x, y=y) for each in more),
     ]
@@ -192,7 +212,7 @@ def _marks(
     ).properties(name="points")
 
 
-def _goal_rules(curve: Curve | TunedCurve, axis: CostAxis) -> list[Any]:
+def _goal_rules(curve: DrawnCurve, axis: CostAxis) -> list[Any]:
     """Dashed lines for the recall target and the cost limit."""
     import altair as alt
 

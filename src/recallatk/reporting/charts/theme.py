@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from recallatk.errors import needing
 from recallatk.files import atomic_file, write_text
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def specification(chart: Chart) -> dict[str, Any]:
 
 def write_images(charts: Mapping[str, Chart], folder: PathLike, format: str) -> list[Path]:
     """Write each chart as NAME.png or NAME.svg, on white paper."""
+    image_library()
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     written = []
@@ -144,9 +146,16 @@ def write_images(charts: Mapping[str, Chart], folder: PathLike, format: str) -> 
     return written
 
 
-def _write(drawn: dict[str, Any], path: Path, format: str) -> None:
-    import vl_convert
+def image_library() -> Any:
+    """The module vl_convert; without it, an error with the command that installs it."""
+    with needing("vl-convert-python, which draws PNG and SVG,", "images"):
+        import vl_convert
 
+    return vl_convert
+
+
+def _write(drawn: dict[str, Any], path: Path, format: str) -> None:
+    vl_convert = image_library()
     if format == "svg":
         write_text(path, vl_convert.vegalite_to_svg(drawn))
         return

@@ -11,7 +11,7 @@ import numpy as np
 from recallatk.core import Metric, Mode
 from recallatk.errors import UsageError
 from recallatk.files import atomic_file
-from recallatk.hdf5 import new_hdf5_file
+from recallatk.hdf5 import hdf5_library, new_hdf5_file
 from recallatk.redaction import is_url, without_secrets, writable
 from recallatk.reporting.exports import Exported
 from recallatk.reporting.labels import listed
@@ -37,6 +37,7 @@ def write(run: Run, out: PathLike, dataset: Dataset | None = None) -> Exported:
             f"ann-benchmarks files support cosine (angular) and l2 (euclidean), not {run.metric}. "
             "csv, json and parquet take every metric"
         )
+    hdf5_library()
     folder = _new_folder(out)
     written = []
     for number, measurement in enumerate(run.measurements, 1):

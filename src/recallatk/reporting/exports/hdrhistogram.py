@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recallatk.errors import MissingExtraError
+from recallatk.errors import needing
 from recallatk.files import write_text
 from recallatk.reporting.exports import Exported
 from recallatk.reporting.text import printable
@@ -72,10 +72,9 @@ def _tag(number: int, measurement: Measurement) -> str:
 
 
 def _histogram(latencies_ns: NDArray[np.int64]) -> Any:
-    try:
+    with needing("hdrhistogram", "hdrhistogram"):
         from hdrh.histogram import HdrHistogram
-    except ImportError:
-        raise MissingExtraError("hdrhistogram", "hdrhistogram") from None
+
     most = int(latencies_ns.max(initial=0))
     histogram = HdrHistogram(1, max(_HOUR_NS, 2 * most), _DIGITS)
     values, counts = np.unique(_bucketed(latencies_ns, histogram.sub_bucket_count), return_counts=True)

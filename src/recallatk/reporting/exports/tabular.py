@@ -14,7 +14,7 @@ from recallatk.reporting.as_dict import run_to_dict
 from recallatk.reporting.exports import Exported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -120,11 +120,15 @@ def write_csv(run: Run, out: PathLike) -> Exported:
 
 def csv_text(run: Run) -> str:
     """The table as text."""
-    columns, rows = flat_rows(run)
+    return rows_as_csv(*flat_rows(run))
+
+
+def rows_as_csv(columns: Sequence[str], rows: Sequence[Row]) -> str:
+    """Flat rows as CSV; what a row does not have is empty."""
     target = io.StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow([_csv_cell(name) for name in columns])
-    writer.writerows([_csv_cell(row[name]) for name in columns] for row in rows)
+    writer.writerows([_csv_cell(row.get(name)) for name in columns] for row in rows)
     return target.getvalue()
 
 
@@ -150,12 +154,16 @@ def write_parquet(run: Run, out: PathLike) -> Exported:
 
 def arrow_table(run: Run) -> pa.Table:
     """The trials as typed columns in memory."""
+    about = {name: value for name, value in run_to_dict(run).items() if name != "trials"}
+    table = rows_as_arrow(*flat_rows(run))
+    return table.replace_schema_metadata({b"recallatk.run": json.dumps(about).encode()})
+
+
+def rows_as_arrow(columns: Sequence[str], rows: Sequence[Row]) -> pa.Table:
+    """Flat rows as typed columns; what a row does not have is null."""
     import pyarrow as pa
 
-    columns, rows = flat_rows(run)
-    arrays = {writable(name): _column(name, [row[name] for row in rows]) for name in columns}
-    about = {name: value for name, value in run_to_dict(run).items() if name != "trials"}
-    return pa.table(arrays).replace_schema_metadata({b"recallatk.run": json.dumps(about).encode()})
+    return pa.table({writable(name): _column(name, [row.get(name) for row in rows]) for name in columns})
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:

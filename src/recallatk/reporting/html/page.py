@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import gzip
 import hashlib
 import json
 from functools import cache
-from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from recallatk.files import write_text
 from recallatk.reporting.charts.theme import specification
 from recallatk.reporting.document import Table
 from recallatk.reporting.labels import cut
@@ -20,13 +17,9 @@ from recallatk.reporting.text import printable
 from recallatk.version import __version__
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from recallatk.reporting.document import Document
 
 _SENTENCE, _CELL, _CODE_LINE = 800, 400, 400
-# The only name of the chart library that the page uses.
-_SNIPPET = "window.vegaEmbed=vegaEmbed;"
 
 
 def render_html(document: Document) -> str:
@@ -34,7 +27,9 @@ def render_html(document: Document) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    library, script, style = chart_library(), _file("page.js"), _file("page.css")
+    # Without charts a page needs no library, which is most of its size.
+    library = chart_library() if document.charts else ""
+    script, style = _file("page.js"), _file("page.css")
     environment = Environment(
         loader=FunctionLoader(_file),
         autoescape=True,
@@ -51,7 +46,7 @@ def render_html(document: Document) -> str:
     return environment.get_template("page.html.jinja").render(
         document=document,
         version=__version__,
-        policy=Markup(policy([library, script], style)),  # noqa: S704 - hashes only
+        policy=Markup(policy([each for each in (library, script) if each], style)),  # noqa: S704 - hashes only
         library=Markup(library),  # noqa: S704 - our own file
         script=Markup(script),  # noqa: S704 - our own file
         style=Markup(style),  # noqa: S704 - our own file
@@ -136,37 +131,6 @@ def _file(name: str) -> str:
     return files("recallatk.reporting.html").joinpath(name).read_text(encoding="utf-8").replace("\r", "")
 
 
-@cache
 def chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, which evaluates expressions without compiling them.
-
-    Bundling takes seconds, so the script is cached in the user's cache folder beside its own hash.
-    """
-    place = _library_path()
-    cached = _cached_library(place)
-    if cached is not None:
-        return cached
-    import vl_convert
-
-    text: str = vl_convert.javascript_bundle(_SNIPPET)
-    # HTML has no escape for an end tag inside a script.
-    text = text.replace("</script", "<\\/script").replace("\r", "")
-    with contextlib.suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_text(place, f"{hashlib.sha256(text.encode()).hexdigest()}\n{text}")
-    return text
-
-
-def _library_path() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("recallatk", appauthor=False) / f"vega-embed-{version('vl-convert-python')}.js"
-
-
-def _cached_library(place: Path) -> str | None:
-    """The cached script, unless it is missing or damaged."""
-    try:
-        stamp, _, text = place.read_text(encoding="utf-8").partition("\n")
-    except (OSError, ValueError):
-        return None
-    return text if stamp == hashlib.sha256(text.encode()).hexdigest() else None
+    """Vega, Vega-Lite and Vega-Embed in one script, which evaluates expressions without compiling them."""
+    return _file("vega-embed.js")

@@ -1,59 +1,19 @@
-"""The journal of a tuning: every measurement as one JSON object per line, to resume from."""
+"""The journal of a long computation: every measurement as one JSON object per line, to resume from."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from recallatk.adapters.installation import installed_version
-from recallatk.bench.job import inputs_digest
 from recallatk.bench.supervisor import TrialFailed
 from recallatk.files import writing
-from recallatk.fingerprint import fingerprints
 from recallatk.redaction import public
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
-
-    from recallatk.adapters import Engine
-    from recallatk.core import Dataset, Weights
-    from recallatk.goals import Goal
-
-# 1: values of targets from 0 to 1.
-# 2: each query's measure or loss in its own units (`raw`), and the machine's pace.
-JOURNAL_FORMAT = 2
-
-
-def journal_name(
-    dataset: Dataset, targets: Sequence[Goal], budgets: Sequence[Goal], prefer: str, seed: int,
-    engines: Sequence[type[Engine]], weights: Weights | None = None,
-) -> str:  # fmt: skip
-    """File name for a call: the same call has the same name, whatever its time limit."""
-    called = {
-        "format": JOURNAL_FORMAT,
-        "data": fingerprints(dataset),
-        "targets": [str(each) for each in targets],
-        "budgets": [str(each) for each in budgets],
-        "prefer": prefer,
-        "seed": seed,
-        "engines": {each.name: installed_version(each) for each in engines},
-    }
-    declared = [each for each in engines if each.declaration is not None]
-    paths = {each.name: [each.declaration, inputs_digest(each, dataset)] for each in declared}
-    if paths:
-        called["paths"] = paths
-    if weights is not None:
-        called["weight"] = blake2b(weights.values.tobytes(), digest_size=8).hexdigest()
-    if any(getattr(each, "needs_qrels", False) for each in targets):
-        # Recorded losses are by these judgments.
-        judged = json.dumps(dataset.qrels, sort_keys=True).encode()
-        called["qrels"] = blake2b(judged, digest_size=8).hexdigest()
-    digest = blake2b(json.dumps(called, sort_keys=True).encode(), digest_size=8).hexdigest()
-    return f"journal-{digest}.jsonl"
 
 
 class Journal:
@@ -85,6 +45,10 @@ class Journal:
             step = json.loads(line)
             self.steps[step.pop("key")] = step
 
+    def has(self, key: list[Any]) -> bool:
+        """Whether the result of a step is recorded."""
+        return _named(key) in self.steps
+
     def step(
         self, key: list[Any], measure: Callable[[], dict[str, Any]], seconds: float | None = None
     ) -> dict[str, Any]:
@@ -95,7 +59,7 @@ class Journal:
             measure: returns a JSON-serializable result.
             seconds: the time limit of this call; None without one.
         """
-        text = json.dumps(public(key), separators=(",", ":"))
+        text = _named(key)
         found = self.steps.get(text)
         if found is not None and _was_too_short(found, seconds):
             found = None
@@ -141,6 +105,10 @@ class Journal:
                 raise
             finally:
                 os.close(opened)
+
+
+def _named(key: list[Any]) -> str:
+    return json.dumps(public(key), separators=(",", ":"))
 
 
 def _was_too_short(step: dict[str, Any], seconds: float | None) -> bool:

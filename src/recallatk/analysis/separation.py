@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from recallatk.linter.geometry import unit
+from recallatk.analysis.geometry import unit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
