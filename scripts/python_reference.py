@@ -38,7 +38,7 @@ GROUPS = {
         *("score", "assess", "assess_stages", "compare", "read_answers", "parse_measure", "queries_to_tell"),
         *("SequentialTest", "Answers", "Assessment", "StagedAssessment", "Score", "Mean"),
     ),
-    "Ground truth": ("ground_truth", "verify_truth", "load_truth", "save_truth", "Truth"),
+    "Ground truth": ("ground_truth", "plan_truth", "verify_truth", "load_truth", "save_truth", "Truth"),
     "Tune": ("tune", "tune_effort", "Tuned", "TunedEffort"),
     "Collections in use": ("probe", "watch", "tap", "Probed"),
     "Compare and gate": ("compare_results", "gate_results", "accept_baseline", "Verdict"),
