@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from recallatk import save_run, tune
+from recallatk import save_run
 from recallatk.cli import app
 from recallatk.errors import MissingExtraError
 from recallatk.reporting.charts.theme import write_images
@@ -48,7 +48,7 @@ def core_only(weights, tmp_path_factory):
     core = weights.closure("recallatk")
     tops = metadata.packages_distributions()
     names = {top for top, by in tops.items() if not any(weights.name_of(each) in core for each in by)}
-    assert {"h5py", "optuna", "vl_convert", "usearch", "pandas", "hnswlib"} <= names
+    assert {"h5py", "vl_convert", "usearch", "pandas", "hnswlib"} <= names
     folder = tmp_path_factory.mktemp("core")
     (folder / "sitecustomize.py").write_text(BLOCKED.format(names=names))
 
@@ -77,12 +77,12 @@ def test_the_first_commands_need_no_extra(core_only):
         ("audit", "run"),
         ("report", "run"),
         ("compare", "run", "run", "--html", "compared.html"),
+        ("tune", *data, "--target", "recall@10 >= 0.5", "--engine", "faiss-ivf-flat", "--time", "20s"),
     ):
         done = core_only(*line)
         assert done.returncode == 0, (line, done.stderr)
     assert "vega" in (core_only.folder / "run" / "report.html").read_text()
     for line, extra in (
-        (("tune", *data, "--target", "recall@10 >= 0.9"), "tune"),
         (("report", "run", "--png", "charts"), "images"),
         (("convert", "corpus.npy", "data.hdf5", "--queries", "queries.npy", "--metric", "l2"), "hdf5"),
     ):
@@ -113,12 +113,6 @@ def test_hdf5_files_name_their_extra_before_anything_is_computed(without, tmp_pa
         assert ran.exit_code == 2, ran.output
         assert "pip install 'recallatk[hdf5]'" in ran.output
     assert not Path("exported").exists()
-
-
-def test_tuning_names_its_extra_from_python_too(without):
-    without("optuna")
-    with pytest.raises(MissingExtraError, match=r"pip install 'recallatk\[tune\]'"):
-        tune(np.eye(4, dtype="f4"), np.eye(4, dtype="f4"), metric="l2", target="recall@1 >= 0.9")
 
 
 def test_pictures_name_their_extra_and_leave_no_folder(without, tmp_path):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from recallatk.adapters.collection import Collection
+    from recallatk.core.drifted import Shifts
     from recallatk.core.probed import Probed
     from recallatk.files import PathLike
 
@@ -69,15 +70,9 @@ def watch(
         started, now = time.monotonic(), datetime.now(UTC)
         found, problem, shifts = None, "", None
         try:
-            seed = asked.get("seed", int(now.timestamp()))
-            latest = None if queries is None else recent
+            given = {"seed": int(now.timestamp()), **asked, "recent": None if queries is None else recent}
             with _opened(target, sql, asked) as there:
-                if worth is not None and (done or looks == 1):
-                    shifts = worth.look(there, queries, latest, seed=seed, **_opening(asked))
-                if shifts is None or shifts.fired:
-                    found = probe(there, queries, recent=latest, **{**asked, "seed": seed})
-            if worth is not None and found is not None:
-                worth.probed(found)
+                shifts, found = _look(there, queries, worth, given, first=not done and looks != 1)
         except EngineError as failed:
             if done == 0:
                 raise
@@ -90,6 +85,20 @@ def watch(
         yield WatchLook(now.isoformat(timespec="seconds"), found, problem, wait, shifts)
         if looks is None or done < looks:
             sleep(wait)
+
+
+def _look(
+    target: str | Collection, queries: Any, worth: Worth | None, given: dict[str, Any], *, first: bool
+) -> tuple[Shifts | None, Probed | None]:
+    """The triggers where they decide, and the probe where it is worth it."""
+    shifts = found = None
+    if worth is not None and not first:
+        shifts = worth.look(target, queries, given["recent"], seed=given["seed"], **_opening(given))
+    if shifts is None or shifts.fired:
+        found = probe(target, queries, **given)
+    if worth is not None and found is not None:
+        worth.probed(found)
+    return shifts, found
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from recallatk.tuning.outcome import Found, conclude
 from recallatk.tuning.path_space import depth_for_paths, engine_to_tune
 from recallatk.tuning.query_split import Side, require_enough, split_sides
 from recallatk.tuning.screening import parts_of, screen
-from recallatk.tuning.search_space import Shape, sampler_library
+from recallatk.tuning.search_space import Shape
 from recallatk.tuning.study import Study, TuningProgress
 from recallatk.tuning.validation import validate
 
@@ -84,7 +84,6 @@ def tune(
         churn: a runbook, as in `recallatk.churn`, after which more effort of the build may meet the targets.
         watch: called with a `TuningProgress` from time to time.
     """
-    sampler_library()  # missing, it would be missed only after the truth is computed
     dataset = open_dataset(dataset, queries, metric=metric, qrels=qrels)
     targets, limits = sort_goals([*_several(target), *_several(budgets)])
     _require(targets, prefer, dataset, seconds)

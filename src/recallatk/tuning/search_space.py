@@ -10,7 +10,6 @@ from recallatk.adapters.base import resolved
 from recallatk.bench.full_effort import highest_effort, is_effort
 from recallatk.bench.settings.grid import violations
 from recallatk.bench.settings.sweeps import build_values
-from recallatk.errors import needing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,19 +47,12 @@ def usual_build(engine: type[Engine], shape: Shape) -> dict[str, Any]:
     return dict(resolved(engine.name, engine.build_knobs, first))
 
 
-def sampler_library() -> Any:
-    """The module optuna; without it, an error with the command that installs it."""
-    with needing("optuna, which proposes builds to tune,", "tune"):
-        import optuna
-
-    return optuna
-
-
 class Builds:
     """Builds to try: the usual one first, then suggestions of Optuna's sampler."""
 
     def __init__(self, engine: type[Engine], shape: Shape, seed: int) -> None:
-        optuna = sampler_library()
+        import optuna
+
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.engine, self.shape = engine, shape
         self.usual = usual_build(engine, shape)
