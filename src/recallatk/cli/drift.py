@@ -71,12 +71,15 @@ def drift(
     set_quiet(quiet)
     require_goals(targets or ())
     require_pages((html, markdown), (baseline, current, run, queries, corpus))
-    opened = nullcontext(None) if probe is None else opened_target(probe, timeout, None)
     asked: dict[str, Any] = {
         "at": at, "search": parameters(search or ()), "settings": texts(settings or ()),
         "max_rate": rate_of(max_rate),
     }  # fmt: skip
-    with nothing_to_resume(), opened as target, progress("drift") as line:
+    with (
+        nothing_to_resume(),
+        nullcontext(None) if probe is None else opened_target(probe, timeout, None) as target,
+        progress("drift") as line,
+    ):
         found = drifted(
             baseline, current, goals=targets or (), target=target, measured=run, queries=queries,
             corpus=corpus, corpora=corpora, metric=metric, seed=seed, progress=line, **asked,
