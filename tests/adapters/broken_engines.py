@@ -29,6 +29,7 @@ class Little(Engine):
         exact_search=True,
         clients=True,
         forks=True,
+        reads_during_writes=True,
     )
     search_knobs = (Knob("percent", default=100, low=1, high=100, effort=True),)
 
@@ -53,7 +54,8 @@ class Little(Engine):
 
     def ranked(self, batch, k, looked_at):
         scores = self.scores(np.asarray(batch.vectors, np.float64))
-        scores[:, self.deleted] = -np.inf
+        # A writer may have added rows since.
+        scores[:, self.deleted[: scores.shape[1]]] = -np.inf
         scores[:, looked_at:] = -np.inf
         if batch.filters is not None:
             scores[~self.allowed(batch.filters)] = -np.inf
@@ -64,10 +66,11 @@ class Little(Engine):
         return found
 
     def scores(self, queries):
+        vectors = self.vectors
         if self.metric is Metric.L2:
-            return -np.linalg.norm(queries[:, None] - self.vectors[None], axis=2)
-        products = queries @ self.vectors.T
-        return products / np.linalg.norm(self.vectors, axis=1) if self.metric is Metric.COSINE else products
+            return -np.linalg.norm(queries[:, None] - vectors[None], axis=2)
+        products = queries @ vectors.T
+        return products / np.linalg.norm(vectors, axis=1) if self.metric is Metric.COSINE else products
 
     def allowed(self, filters):
         rows = len(self.vectors)
@@ -82,8 +85,8 @@ class Little(Engine):
 
     def insert(self, vectors, metadata=None):
         self.metadata.append(completed(metadata, self.metadata[0].schema, len(vectors)))
-        self.vectors = np.concatenate([self.vectors, np.asarray(vectors, np.float64)])
         self.deleted = np.concatenate([self.deleted, np.zeros(len(vectors), bool)])
+        self.vectors = np.concatenate([self.vectors, np.asarray(vectors, np.float64)])
 
     def delete(self, rows):
         self.deleted[rows] = True
@@ -109,7 +112,7 @@ class OnlyCosine(Little):
 class Modest(Little):
     """As correct, and says of itself that it can do little."""
 
-    abilities = dataclasses.replace(Little.abilities, threads=False, forks=False)
+    abilities = dataclasses.replace(Little.abilities, threads=False, forks=False, reads_during_writes=False)
     search_knobs = ()
 
     def configure(self, **parameters):
@@ -264,6 +267,24 @@ class AlwaysExercised(Little):
 class ThreadsLoseRows(Little):
     def set_threads(self, count):
         self.percent = 100 // count
+
+
+@caught_by("test_a_client_searches_while_rows_come_and_go")
+class NamesRowsToCome(Little):
+    """A writer and its clients share a list, which copies of the engine keep."""
+
+    def __init__(self):
+        super().__init__()
+        self.writing = []
+
+    def insert(self, vectors, metadata=None):
+        self.writing.append(len(vectors))
+        time.sleep(0.05)
+        self.writing.clear()
+        super().insert(vectors, metadata)
+
+    def nearest(self, batch, k):
+        return super().nearest(batch, k) + 10**6 * len(self.writing)
 
 
 @caught_by("test_filters_are_kept_or_refused")

@@ -74,6 +74,7 @@ def test_what_the_contract_cannot_ask_an_engine_is_skipped_with_a_reason(outcome
     assert reasons == {
         "test_threads_change_no_answer": "abilities.threads is False",
         "test_a_forked_copy_searches_on": "abilities.forks is False",
+        "test_a_client_searches_while_rows_come_and_go": "abilities.reads_during_writes is False",
         "test_more_effort_does_not_cost_recall": "no search knob is marked as effort",
     }
 

@@ -93,7 +93,7 @@ def tune_effort(
     for goal in measurable:
         require_measurable(goal, k)
     with collection_in_use(target, timeout) as opened:
-        corpus = made_from(opened, corpus)
+        corpus = made_from(opened, corpus, truth)
         opened.configure(search or {}, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())

@@ -114,7 +114,7 @@ def decided_probe(
     """A probe that stops as soon as a decision says so; its other arguments are those of `probe`."""
     k, pace, chosen, as_is = decision.k, RateLimit(max_rate), search or {}, not (search or settings)
     with collection_in_use(target, timeout) as opened:
-        corpus = made_from(opened, corpus)
+        corpus = made_from(opened, corpus, truth)
         opened.configure(chosen, settings)
         if on_discovery is not None:
             on_discovery(opened.discovery())

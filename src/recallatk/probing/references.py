@@ -59,13 +59,16 @@ def alike(ids: Sequence[Any], exact: Sequence[Any]) -> list[Any]:
     return plain
 
 
-def made_from(collection: Collection, corpus: Any) -> Any:
+def made_from(collection: Collection, corpus: Any, source: Any = None) -> Any:
     """What a collection was made from, opened once for all who need it; None if nothing names it.
 
     Args:
         collection: the collection, whose target may name it.
         corpus: the corpus in any form, instead of that of the target; None if there is none.
+        source: the source of truth that the user names; None if there is none.
     """
+    if corpus is not None and source in (EXACT, STREAM):
+        raise UsageError(f"--corpus names one source of truth and --truth {source} another. Give one of them")
     stated = collection.corpus if corpus is None else corpus
     if stated is None:
         return None
@@ -176,8 +179,6 @@ def reference_for(
         raise UsageError(f"--truth {source}. Accepted: {choices([EXACT, STREAM])}, or --corpus FILE")
     if corpus is None:
         corpus = collection.corpus
-    elif source is not None and corpus is not collection.corpus:
-        raise UsageError(f"--corpus names one source of truth and --truth {source} another. Give one of them")
     if corpus is not None and source is None:
         opened = open_corpus(corpus)
         reference = _of_corpus(collection, queries, k, opened, "the corpus file", progress)
