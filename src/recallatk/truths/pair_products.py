@@ -24,8 +24,12 @@ def pair_products(
     import faiss
 
     found = np.empty(len(row), np.float32)
-    # The caller's threads share the cores already; this counts for the calling thread alone.
-    faiss.omp_set_num_threads(1)
     parts = (queries, query, rows, row, found)
-    faiss.pairwise_indexed_inner_product(queries.shape[1], len(row), *map(faiss.swig_ptr, parts))
+    # The caller's threads share the cores already; this counts for the calling thread alone.
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        faiss.pairwise_indexed_inner_product(queries.shape[1], len(row), *map(faiss.swig_ptr, parts))
+    finally:
+        faiss.omp_set_num_threads(before)
     return found

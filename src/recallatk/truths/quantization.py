@@ -158,7 +158,8 @@ class RowCodes:
         # Nothing reaches infinity; NaN comes from other infinite terms, of which nothing can be said.
         reached = np.where(np.isnan(reached), -np.inf, np.floor(reached))
         reached[np.isposinf(least)] = np.inf
-        return np.clip(reached, -(2.0**31), 2.0**31 - 1).astype(np.int32)
+        # The least number stands for loose rows, which no limit may reach; products stay far above it.
+        return np.clip(reached, 1 - 2.0**31, 2.0**31 - 1).astype(np.int32)
 
 
 class RowQuantizer:

@@ -133,7 +133,6 @@ class RaySearch:
         self.scan = ray.remote(ray_tasks.scan).options(**ray_tasks.scan_options(self.memory))
         self.merge = ray.remote(ray_tasks.merge).options(**ray_tasks.merge_options(self.memory))
         self.groups = [self._group(first, stop) for first, stop in self.cuts.groups]
-        self.eligible = self._eligibilities()
         self.waiting = deque(
             (group, shard) for group in range(len(self.groups)) for shard in range(len(self.cuts.shards))
         )
@@ -161,28 +160,31 @@ class RaySearch:
         work = ShardWork(self.queries[first:stop], self.dataset.metric, self.depth, self.kernel, self.memory)
         return _QueryGroup(which, self.ray.put(work), np.full(len(which), -np.inf), len(self.cuts.shards))
 
-    def _eligibilities(self) -> dict[tuple[int, int], Any]:
-        """References to which rows of a shard the queries of a group may return, where not all."""
+    def _eligible(self, group: int, shard: int) -> Any:
+        """A reference to which rows of a shard the queries of a group may return; None if all.
+
+        It is made when the shard is started: those of all shards would not fit into the object store.
+        """
         every = self.dataset.eligibility
         if every.own_rows is None and all(each is None for each in every.sets):
-            return {}
-        found = {}
-        for number, group in enumerate(self.groups):
-            asked = every.subset(group.which)
-            for shard, (start, stop) in enumerate(self.cuts.shards):
-                found[number, shard] = self.ray.put(sliced(asked, start, stop))
-        return found
+            return None
+        return self.ray.put(sliced(every.subset(self.groups[group].which), *self.cuts.shards[shard]))
 
     def _start(self, group: int, number: int) -> None:
         start, stop = self.cuts.shards[number]
         shard = ShardTask(number, group, start, stop, self.reopen, self.prints[number], self.checkpoints)
         asked = self.groups[group]
-        result, report = self.scan.remote(shard, asked.work, self.eligible.get((group, number)), asked.floors)
+        result, report = self.scan.remote(shard, asked.work, self._eligible(group, number), asked.floors)
         self.running[report] = _RayTask(group, result, report, number)
 
     def _finish(self, task: _RayTask) -> None:
         group = self.groups[task.group]
-        finished = self._report(task)
+        try:
+            finished = self._report(task)
+        except UsageError:
+            if self._other_attempts(task):
+                return
+            raise
         if isinstance(finished, RecallError):
             raise finished
         if task.shard is None:
@@ -224,20 +226,26 @@ class RaySearch:
         )
 
     def _resumable(self) -> str:
-        return "" if self.checkpoints is None else "TaskReport shards are saved: the same command resumes"
+        return "" if self.checkpoints is None else "finished shards are saved: the same command resumes"
 
     def _count(self, task: _RayTask, finished: TaskReport) -> None:
         """Take in a finished shard, and stop the other attempt at it, if there is one."""
         group, number = task.group, task.shard
         self.done.add((group, number or 0))
         self.tally.scans.append(finished)
-        for other in [each for each in self.running.values() if (each.group, each.shard) == (group, number)]:
+        for other in self._other_attempts(task):
             self.ray.cancel(other.report, force=True)
             del self.running[other.report]
         start, stop = self.cuts.shards[number or 0]
         self.done_pairs += len(self.groups[group].which) * (stop - start)
         if self.progress is not None:
             self.progress(self.done_pairs, self.dataset.corpus.rows * self.dataset.queries.rows)
+
+    def _other_attempts(self, task: _RayTask) -> list[_RayTask]:
+        if task.shard is None:
+            return []
+        same = (task.group, task.shard)
+        return [each for each in self.running.values() if (each.group, each.shard) == same]
 
     def _collect(self, number: int, result: Any, level: int) -> None:
         """Put candidates into the tree of merges; whatever is left once all shards are in is merged last."""

@@ -76,7 +76,11 @@ class Sweep:
         if not space.is_safe(float(self.query_norms.max(initial=0.0))):
             raise OutOfRange
         # Scan scores that k rows are known to reach; usually nothing is known at first.
-        self.proven = np.full(len(queries), -np.inf) if floors is None else floors.copy()
+        self.proven = np.full(len(queries), -np.inf)
+        if floors is not None:
+            # Below what safe norms can reach, a floor rules nothing out, and the scan's type may not hold it.
+            lowest = -2 * space.precision.largest_norm**2
+            self.proven = np.where(floors < lowest, -np.inf, floors)
         # Those that rows are measured by: the same, or guesses.
         self.floors = self.proven.copy()
         self.guesses = guesses
