@@ -194,6 +194,7 @@ def test_what_was_not_measured_is_no_number():
 def test_json_has_every_key_and_is_strict():
     given = tuned_to_dict(made_tuned(seconds=float("inf")))
     optional = {"per_hour", "currency", "weight", "effective_queries", "downstream", "downstream_notes"}
+    optional |= {"churn", "churned", "churn_failure"}
     own = {each.name for each in fields(Tuned)} - optional
     assert {*KEYS, "cost"} <= set(given) and own <= set(given)
     again = json.loads(json.dumps(given, allow_nan=False))
