@@ -190,7 +190,8 @@ def leaderboard_page() -> str:
             busy = "" if load is None else f" The load average was {load:.1f} at the start."
             cores = re.search(r"(\d+) cores", each["machine"])
             if load is not None and cores and load > int(cores[1]):
-                busy += " Other work competed for the cores: compare recall and memory here, and not times or ranks."
+                busy += " Other work competed for the cores: compare recall and memory here, and not times "
+                busy += "or ranks."
             said = f"Measured on {each['date']} with recallatk {version} on {each['machine']}.{busy}"
             parts.append(f"## {heading}\n\n{said}\n")
         known = heading
