@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Metric, Vectors
+    from recallatk.truths.results import Results
     from recallatk.truths.space import Space
     from recallatk.truths.sweep import Candidates
 
@@ -96,8 +97,27 @@ def scan_shard(
     return ShardCandidates.of(scan.found, len(work.queries))
 
 
-class _ShardScan(ExactSearch):
-    """The stages of a search, without the decision."""
+class CandidateSearch(ExactSearch):
+    """The stages of a search, without the decision: scored candidates, by row of the whole corpus."""
+
+    first_row = 0
+    """The number of the first row of this corpus in the whole one."""
+
+    def run(self, which: NDArray[np.int64] | None = None) -> Results:
+        """Find the candidates of all queries, or of some."""
+        self.found: list[Pairs] = []
+        return super().run(which)
+
+    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
+        """Keep the candidates of a group with their scores."""
+        pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
+        self.found.append(
+            Pairs(group[pairs.queries], pairs.rows + self.first_row, pairs.scores, pairs.tolerances)
+        )
+
+
+class _ShardScan(CandidateSearch):
+    """The candidates of a shard, given what others are known to reach."""
 
     def __init__(
         self,
@@ -118,7 +138,6 @@ class _ShardScan(ExactSearch):
             first_row=first_row,
         )
         self.first_row, self.known = first_row, floors
-        self.found: list[Pairs] = []
 
     def _floors(self, space: Space, group: NDArray[np.int64]) -> NDArray[np.float64] | None:
         if self.known is None:
@@ -128,10 +147,3 @@ class _ShardScan(ExactSearch):
         better = reached if self.metric.higher_is_better else -reached
         scores = np.where(np.isneginf(reached), np.nan, better)
         return space.floors(self.queries[group], scores, np.zeros(len(group)))
-
-    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
-        """Keep the candidates of a group with their scores and the rows of the whole corpus."""
-        pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
-        self.found.append(
-            Pairs(group[pairs.queries], pairs.rows + self.first_row, pairs.scores, pairs.tolerances)
-        )

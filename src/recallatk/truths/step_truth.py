@@ -22,12 +22,12 @@ from recallatk.truths.decision import Pairs, decide, grouped
 from recallatk.truths.memory_plan import plan
 from recallatk.truths.results import Results
 from recallatk.truths.search import ExactSearch
+from recallatk.truths.shard_scan import CandidateSearch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from recallatk.core import Dataset
-    from recallatk.truths.sweep import Candidates
 
 # Rows held beyond twice the depth: deletes must empty the list of a query before it is scanned for again.
 _RESERVE = 32
@@ -159,7 +159,7 @@ class StepTruth:
         dataset = replace(self.dataset, corpus=picked)
         planned = plan(dataset, self.kept, None, self.cores)
         planned = replace(planned, block_rows=min(planned.block_rows, self.plan.block_rows))
-        scan = _Lists(dataset, self.kept - 1, planned, threads=self.cores, backend="blas")
+        scan = CandidateSearch(dataset, self.kept - 1, planned, threads=self.cores, backend="blas")
         scan.run(which)
         again = np.zeros(len(self._floors), bool)
         again[which] = True
@@ -195,19 +195,6 @@ class StepTruth:
         widest[some] = np.maximum.reduceat(lists.tolerances, starts[some])
         near = np.abs(lists.scores - limits[lists.queries]) <= 4 * widest[lists.queries]
         return _of(lists, (places <= self.depth) | near)
-
-
-class _Lists(ExactSearch):
-    """A search that keeps the scored candidates instead of deciding them."""
-
-    def __init__(self, *arguments: object, **named: object) -> None:
-        super().__init__(*arguments, **named)  # type: ignore[arg-type]
-        self.found: list[Pairs] = []
-
-    def prove(self, group: NDArray[np.int64], candidates: Candidates, proven: NDArray[np.bool_]) -> None:
-        """Keep the candidates of a group with their scores."""
-        pairs = self.scored(self.queries[group], candidates.queries, candidates.rows)
-        self.found.append(Pairs(group[pairs.queries], pairs.rows, pairs.scores, pairs.tolerances))
 
 
 def _of(pairs: Pairs, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> Pairs:
