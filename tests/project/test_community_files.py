@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 import recallatk
-
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 ROOT = Path(__file__).parents[2]
 

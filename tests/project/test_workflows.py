@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from recallatk import __version__
-
-yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

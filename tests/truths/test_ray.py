@@ -180,8 +180,8 @@ def object_store():
     server.start()
     host, port = server.get_host_and_port()
     store = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
-    store.create_bucket(Bucket="work")
-    yield f"s3://work/done?scheme=http&endpoint_override={host}:{port}&region=us-east-1", store
+    store.create_bucket(Bucket="bucket")
+    yield f"s3://bucket/done?scheme=http&endpoint_override={host}:{port}&region=us-east-1", store
     store.close()
     server.stop()
 
@@ -192,14 +192,14 @@ def test_a_killed_driver_costs_only_what_no_checkpoint_has(cluster, large, expec
     command = [sys.executable, "-c", DRIVER, *names, cluster.address, url]
     driver = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert driver.returncode == -signal.SIGKILL, driver.stderr
-    saved = [each["Key"] for each in store.list_objects_v2(Bucket="work")["Contents"]]
+    saved = [each["Key"] for each in store.list_objects_v2(Bucket="bucket")["Contents"]]
     finished = sum(name.endswith(".npz") for name in saved)
     assert finished >= 2
     found, tally, search = on_ray(large, 50, url)
     assert sum(each.reused for each in tally.scans) >= finished
     assert contents(found) == expected
     search.forget()
-    assert store.list_objects_v2(Bucket="work", Prefix="done").get("KeyCount") in (0, 1)
+    assert store.list_objects_v2(Bucket="bucket", Prefix="done").get("KeyCount") in (0, 1)
 
 
 def test_checkpoints_of_other_data_are_refused(cluster, large, tmp_path):
