@@ -160,3 +160,11 @@ def judged_assertion(baseline: ComparedSide, side: ComparedSide, k: int, margin:
     goal = f"{measure} >= baseline" + (f" - {margin:.12f}".rstrip("0") if margin else "")
     accepted = AcceptedBaseline(with_queries_of(baseline, side))
     return judged_sides([accepted], side, [parse_goal_with_baseline(goal)])
+
+
+def lost_nothing(baseline: ComparedSide, side: ComparedSide, k: int) -> bool:
+    """Whether the recall of no query is lower than what was accepted."""
+    before, now = (
+        each.settings[0].builds[0].values[f"recall@{k}"] for each in (with_queries_of(baseline, side), side)
+    )
+    return bool(np.all(now >= before))

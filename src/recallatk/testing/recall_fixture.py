@@ -14,6 +14,7 @@ from recallatk.regression.session_baseline import (
     SessionBaseline,
     asserted_side,
     judged_assertion,
+    lost_nothing,
 )
 from recallatk.reporting.labels import listed
 from recallatk.testing.assertion import WORST, diagnosis, explained, measured_recall, passes, worst_queries
@@ -142,11 +143,12 @@ class RecallFixture:
         everything = self.accepting or accepted is not None
         found = measured_recall(held, dataset, truth=truth, all_queries=everything, **measured)
         side = asserted_side(called, found, dataset, truth) if self.accepting or accepted else None
-        gated = None
+        gated, passed = None, passes(found, undecided)
         if accepted is not None and side is not None:
             gated = judged_assertion(accepted, side, found.k, margin)
             found = _beside_baseline(found, gated)
-        passed = passes(found, undecided)
+            # The queries of a suite are fixed: where none of them lost, nothing got worse.
+            passed = passes(found, undecided) or (passed and lost_nothing(accepted, side, found.k))
         worst = worst_queries(found) if gated is None else _lost_most(gated) or worst_queries(found)
         sealed = baseline.sealed(side) if self.accepting and passed and baseline and side else None
         self._record(_described(called, found, dataset, gated, worst, passed=passed), sealed)

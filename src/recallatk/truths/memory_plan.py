@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +40,7 @@ class MemoryPlan:
     group_queries: int
     threads: int | None = None
     """Number of threads that the memory allows; None for no limit."""
-    other_bytes: int = 0
+    other_bytes: int = field(default=0, compare=False)
     """Memory besides blocks of the corpus."""
 
 
