@@ -175,7 +175,7 @@ def _known(queries: Any) -> QuerySet:
 
 
 def _attached(opened: Collection, asked: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the probe with the corpus opened: an index file knows nothing of itself without one."""
+    """The arguments of the probe with the corpus opened: an index file tells nothing without one."""
     corpus = made_from(opened, asked.get("corpus"), asked.get("truth"))
     return asked if asked.get("corpus") is None else {**asked, "corpus": corpus}
 
