@@ -180,6 +180,24 @@ def test_a_setting_without_the_first_baseline_is_named(folder, tmp_path):
     ] * 2
 
 
+def test_no_output_replaces_the_data_that_a_bench_file_names(folder):
+    shards = folder / "shards"
+    shards.mkdir()
+    shutil.copy(folder / "corpus.parquet", shards / "one.parquet")
+    file = folder / bench(folder, "sharded.toml", [12])
+    file.write_text(file.read_text().replace("corpus.parquet", "shards/*.parquet"))
+    for name, path in (
+        ("bench.toml", "corpus.parquet"),
+        ("bench.toml", "queries.parquet"),
+        ("sharded.toml", "shards/one.parquet"),
+    ):
+        before = (folder / path).read_bytes()
+        for option in ("--markdown", "--junit"):
+            said = gated(folder, name, "--target", "recall@10 >= 0.9", option, path, code=2).stderr
+            assert f"{path}: is a part of the input" in said
+        assert (folder / path).read_bytes() == before
+
+
 def test_a_collection_is_probed_until_it_is_decided(folder):
     words = (TARGET, *LIVE, "--baseline", "live.json", "--history", "gates.db")
     found = as_json(folder, *words)
