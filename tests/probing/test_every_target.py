@@ -90,6 +90,38 @@ def test_the_exit_code_is_the_verdict(store, ran):
     assert shown.exit_code == 1 and shown.stdout.startswith("FAIL. recall@10")
 
 
+def test_it_is_gated_alone_and_against_its_own_baseline(store, ran, tmp_path):
+    folder, kind, _ = store
+    low, mean = ("--search", f"{kind.effort}={kind.low}"), np.mean(kind.recall(folder, kind.low))
+    for value, code, outcome in ((mean / 2, 0, "PASS"), (0.999, 1, "FAIL")):
+        done = ran("gate", *low, "--target", f"recall@10 >= {value:.4f}", "--json")
+        assert done.exit_code == code, done.stderr
+        assert json.loads(done.stdout)["verdict"]["outcome"] == outcome
+    file = ("--baseline", tmp_path / "accepted.json")
+    done = ran("gate", *low, *file, "--accept")
+    assert done.exit_code == 0, done.stderr
+    # A time asks all queries.
+    goals = ("--target", "recall@10 >= baseline - 0.3", "--budget", "p50 <= 60s")
+    done = ran("gate", *low, *file, *goals, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["goals"][0]["baseline"] == pytest.approx(mean)
+    if "?corpus=items.parquet" in kind.text:
+        bare = kind.text.replace("corpus=items.parquet", "").rstrip("?").replace("?&", "?")
+        words = (
+            "gate",
+            bare,
+            "--corpus",
+            "items.parquet",
+            "--queries",
+            "queries.npy",
+            "--max-rate",
+            "none",
+            *low,
+        )
+        done = CliRunner().invoke(app, [*words, "--target", f"recall@10 >= {mean / 2:.4f}"])
+        assert done.exit_code == 0, done.stderr
+
+
 def test_one_query_decides_nothing(store, ran):
     low = ("--search", f"{store[1].effort}={store[1].low}")
     done = ran("probe", *low, "--target", "recall@10 >= 0.5", "--json", queries="one.npy")

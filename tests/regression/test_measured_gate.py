@@ -13,7 +13,7 @@ from commands import recallatk
 from recallatk import accept_measured, gate, gate_results, run
 from recallatk.bench.settings import read_settings
 from recallatk.cli import app
-from recallatk.errors import UsageError
+from recallatk.errors import RecallError, UsageError
 
 BENCH = """
 [data]
@@ -136,6 +136,68 @@ def test_costs_builds_and_undecided_goals_ask_all_queries(folder):
     assert as_json(folder, several, "--target", "recall@10 >= 0.9")["asked"] == 900
 
 
+def test_settings_without_a_baseline_meet_absolute_goals_and_are_named(folder):
+    two, absolute = bench(folder, "two.toml", [2, 12]), "recall@10 >= 0.9"
+    low = next(
+        each for each in as_json(folder, two, "--target", absolute, code=1)["goals"] if each["value"] < 0.9
+    )
+    label, goals = low["setting"], ("--target", "recall@10 >= baseline - 0.01", "--target", absolute)
+    # Asked until decided, measured in full trials, and recorded before.
+    run(folder / two, out=folder / "recorded")
+    for words in (
+        (two, *goals),
+        (two, *goals, "--budget", "p95 <= 10s", "--target", "recall@10 >= 0.1 in lang=de"),
+        ("recall-baseline.json", "recorded", *goals),
+    ):
+        found = as_json(folder, *words, code=1)
+        missed = [each for each in found["goals"] if each["outcome"] == "missed"]
+        assert [(each["setting"], each["text"]) for each in missed] == [(label, absolute)]
+        assert found["without_baseline"] == found["compared"]["only_second"] == [label]
+        assert {each["setting"] for each in found["goals"] if "baseline" in each["text"]}.isdisjoint({label})
+    # Goals relative to the baseline alone ask nothing of it, and say so.
+    comment = folder / "two.md"
+    said = gated(folder, two, "--markdown", comment).stdout
+    for text in (said, comment.read_text()):
+        assert "No baseline for these settings, so that no relative goal was judged for them:" in text
+        assert "nprobe=2" in text
+    assert as_json(folder, two)["asked_of"] == 900
+    assert "No baseline" not in gated(folder, "bench.toml").stdout
+
+
+def test_a_setting_without_the_first_baseline_is_named(folder, tmp_path):
+    for name in ("corpus.parquet", "queries.parquet"):
+        shutil.copy(folder / name, tmp_path)
+    file = str(tmp_path / "recall-baseline.json")
+    for nprobe in ([12], [9, 12]):
+        accept_measured(str(tmp_path / bench(tmp_path, "bench.toml", nprobe)), file)
+    found = gate(
+        str(tmp_path / "bench.toml"), ["recall@10 >= baseline - 0.01", "recall@10 >= 0.1"], since_first=True
+    )
+    [without] = found.without_baseline
+    assert without.startswith("since the first baseline: ") and "nprobe=9" in without
+    assert [each.setting for each in found.goals if "nprobe=9" in each.setting] == [
+        without.partition(": ")[2]
+    ] * 2
+
+
+def test_no_output_replaces_the_data_that_a_bench_file_names(folder):
+    shards = folder / "shards"
+    shards.mkdir()
+    shutil.copy(folder / "corpus.parquet", shards / "one.parquet")
+    file = folder / bench(folder, "sharded.toml", [12])
+    file.write_text(file.read_text().replace("corpus.parquet", "shards/*.parquet"))
+    for name, path in (
+        ("bench.toml", "corpus.parquet"),
+        ("bench.toml", "queries.parquet"),
+        ("sharded.toml", "shards/one.parquet"),
+    ):
+        before = (folder / path).read_bytes()
+        for option in ("--markdown", "--junit"):
+            said = gated(folder, name, "--target", "recall@10 >= 0.9", option, path, code=2).stderr
+            assert f"{path}: is a part of the input" in said
+        assert (folder / path).read_bytes() == before
+
+
 def test_a_collection_is_probed_until_it_is_decided(folder):
     words = (TARGET, *LIVE, "--baseline", "live.json", "--history", "gates.db")
     found = as_json(folder, *words)
@@ -186,6 +248,10 @@ def test_what_cannot_be_gated_is_refused_before_anything_is_measured(folder, tmp
         assert done.exit_code == 2, done.output
         return done.stderr
 
+    five = folder / bench(folder, "five.toml", [12])
+    five.write_text(five.read_text().replace("at = [1, 10]", "at = [5]"))
+    with pytest.raises(RecallError, match=r"nope\.toml: no such file"):
+        gate("nope.toml")
     said = {
         (
             "bench.toml",
@@ -206,6 +272,14 @@ def test_what_cannot_be_gated_is_refused_before_anything_is_measured(folder, tmp
         (TARGET, *LIVE, "--at", "5,10", "--target", "recall@5 >= 0.9"): "a collection is asked for one k",
         ("bench.toml", "--accept", "--history", "h.db"): "--history cannot be combined with --accept",
         ("bench.toml", "--baseline", "queries.parquet"): "answers need a truth",
+        (
+            "bench.toml",
+            "lower.toml",
+        ): "bench.toml: a bench file is no result, and stands alone: recallatk gate bench.toml",
+        ("recall-baseline.json", "bench.toml"): "recallatk gate bench.toml --baseline FILE",
+        (
+            "five.toml",
+        ): "no goal: the baseline has recall@1, recall@10, and the candidate recall@5. Measure both",
     }
     for words, expected in said.items():
         assert expected in refused(*words)

@@ -47,11 +47,12 @@ class GateInput(NamedTuple):
     @property
     def inputs(self) -> list[str | None]:
         """The files that are read, which no output may replace."""
+        from recallatk.bench.settings import read_settings
         from recallatk.regression.measured_gate import usual_baseline
 
         if self.candidate is not None:
             return [self.what, self.candidate, self.truth]
-        files = [] if self.live else [self.what]
+        files = [] if self.live else [self.what, *read_settings(self.what).files]
         return [*files, self.baseline or usual_baseline(self.what), self.queries, self.corpus]
 
     def require_fit(self) -> None:

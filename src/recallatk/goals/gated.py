@@ -42,6 +42,8 @@ class Gated:
     """Number of queries that a gate asked, over all settings; None if it judged what was recorded."""
     asked_of: int | None = None
     """Number of queries that there are, over all settings."""
+    without_baseline: tuple[str, ...] = ()
+    """Settings of the candidate that a baseline lacks, so that no relative goal can be judged for them."""
     measured: ComparedSide | None = field(default=None, repr=False)
     """What was judged."""
 

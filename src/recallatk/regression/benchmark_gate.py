@@ -15,7 +15,14 @@ from recallatk.goals import require_answerable
 from recallatk.goals.gated import Gated
 from recallatk.goals.relative import RelativeGoal
 from recallatk.goals.target import Target
-from recallatk.regression.gating import default_goals, judged_sides, ordered_goals, require_whole
+from recallatk.regression.gating import (
+    absolute_goals,
+    default_goals,
+    judged_sides,
+    ordered_goals,
+    require_whole,
+    settings_without_baseline,
+)
 from recallatk.regression.run_side import run_side
 from recallatk.regression.sequential_run import NeedsTrials, SequentialRun
 from recallatk.regression.setting_tests import BaselineSetting, SettingTests
@@ -67,7 +74,10 @@ def gate_benchmark(
     stated = list(goals) or default_goals(pairs[0], [str(Recall(k)) for k in benchmark.settings.measure.at])
     stated = ordered_goals(stated)
     sides = [with_queries_of(each.side, described) for each in references]
+    without, lone = settings_without_baseline(references, described) if references else ((), [])
     tests = _tests(stated, references, pairs, sides, described)
+    absolute = absolute_goals(stated)
+    tests |= {each.key: [SettingTests(absolute, described, None)] for each in lone if absolute}
     sequential = measured.possible and all(each.stops for its in tests.values() for each in its)
     try:
         asked = measured.asked(tests) if sequential else None
@@ -83,7 +93,7 @@ def gate_benchmark(
     total = sum(each.asked for each in asked.values())
     names = None if not references else references[0].side.name
     candidate = replace(described, settings=tuple(each.setting for each in asked.values()))
-    return Gated(names, name, judged, compared, total, len(asked) * measured.queries, candidate)
+    return Gated(names, name, judged, compared, total, len(asked) * measured.queries, without, candidate)
 
 
 def measure_benchmark(
@@ -141,9 +151,9 @@ def _compared(
     asked: dict[Any, AskedSetting],
 ) -> SideComparison:
     """The comparison over the queries that were asked of each setting."""
-    measured = [asked[other.key].setting for _, other in pairs]
-    before = [where_both(one, other) for (one, _), other in zip(pairs, measured, strict=True)]
-    sides = [replace(first, settings=tuple(before)), replace(second, settings=tuple(measured))]
+    before = [where_both(one, asked[other.key].setting) for one, other in pairs]
+    after = [asked[each.key].setting if each.key in asked else each for each in second.settings]
+    sides = [replace(first, settings=tuple(before)), replace(second, settings=tuple(after))]
     return compare_sides(sides).comparisons[0]
 
 
@@ -151,7 +161,8 @@ def _of_trials(
     second: ComparedSide, goals: Sequence[Goal | RelativeGoal], references: Sequence[AcceptedBaseline]
 ) -> Gated:
     """The gate of full trials, which costs of calls, several builds and several loads need."""
-    found = judged_sides(references, second, goals)
+    known = [replace(each, side=with_queries_of(each.side, second)) for each in references]
+    found = judged_sides(known, second, goals)
     total = len(second.settings) * (second.queries or 0)
     return replace(found, asked=total, asked_of=total)
 

@@ -30,6 +30,7 @@ from recallatk.goals.gated import Gated
 from recallatk.goals.relative import RelativeGoal
 from recallatk.probing.decision import Latencies, RecallDecision, require_measurable
 from recallatk.probing.probe import DEFAULT_K, decided_probe
+from recallatk.probing.references import made_from
 from recallatk.regression.gating import default_goals, ordered_goals
 from recallatk.regression.setting_tests import BaselineSetting, SettingTests
 
@@ -133,6 +134,7 @@ def gate_collection(
     """
     with collection_in_use(target, timeout) as opened:
         known = _known(queries)
+        asked = _attached(opened, asked)
         side = _described(opened, known)
         for each in references:
             require_comparable(each.side, side)
@@ -156,6 +158,7 @@ def measure_collection(
     """Probe a collection with all queries, as what a baseline is accepted from."""
     with collection_in_use(target, timeout) as opened:
         known = _known(queries)
+        asked = _attached(opened, asked)
         side = _described(opened, known)
         decision = GateDecision(k, side.name, known.rows)
         found = decided_probe(decision, opened, queries, **asked)
@@ -169,6 +172,12 @@ def _known(queries: Any) -> QuerySet:
             "the next time. Give them: --queries FILE"
         )
     return open_queries(queries)
+
+
+def _attached(opened: Collection, asked: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the probe with the corpus opened: an index file tells nothing without one."""
+    corpus = made_from(opened, asked.get("corpus"), asked.get("truth"))
+    return asked if asked.get("corpus") is None else {**asked, "corpus": corpus}
 
 
 def _described(opened: Collection, queries: QuerySet) -> ComparedSide:
@@ -259,7 +268,7 @@ def _judged(
     asked = found.counts.asked
     total = decision.queries if decision.decided else asked
     whole = tuple(_whole(each, found, references) if decision.decided else each for each in goals)
-    return Gated(name, candidate.name, whole, compared, asked, total, candidate)
+    return Gated(name, candidate.name, whole, compared, asked, total, measured=candidate)
 
 
 def _whole(goal: GatedGoal, found: Probed, references: Sequence[AcceptedBaseline]) -> GatedGoal:

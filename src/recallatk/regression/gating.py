@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from recallatk.analysis.headline import recall_cutoffs
 from recallatk.analysis.side_comparison import compare_sides, matched_settings
+from recallatk.analysis.sides import with_queries_of
 from recallatk.errors import FormatError, UsageError
 from recallatk.goals.against_baseline import SettingBesideBaseline, judged_settings
 from recallatk.goals.budget import Budget
@@ -67,7 +68,10 @@ def gate_results(
     goals = parsed_goals(targets)
     opened = open_sources([baseline, candidate], [None, None], open_truth(truth), at)
     first, second = described_sides(opened)
-    return judged_sides([AcceptedBaseline(first), *since(baseline, first=since_first)], second, goals)
+    earlier = [
+        replace(each, side=with_queries_of(each.side, first)) for each in since(baseline, first=since_first)
+    ]
+    return judged_sides([AcceptedBaseline(first), *earlier], second, goals)
 
 
 def parsed_goals(targets: Sequence[str]) -> list[Goal | RelativeGoal]:
@@ -94,7 +98,11 @@ def judged_sides(
         for reference, gated in zip(references, found, strict=True)
         for each in gated.goals
     )
-    return replace(found[0], goals=tuple(labelled))
+    names, lone = settings_without_baseline(references, second)
+    described = references[0].side
+    alone = [SettingBesideBaseline(described, each, each) for each in lone]
+    absolute = judged_settings(absolute_goals(ordered_goals(goals)), alone)
+    return replace(found[0], goals=(*labelled, *absolute), without_baseline=names)
 
 
 def _judged(first: ComparedSide, second: ComparedSide, goals: Sequence[Goal | RelativeGoal]) -> Gated:
@@ -113,7 +121,14 @@ def default_goals(
     """Without stated goals, recall at every k that both sides measure may be lower by the margin."""
     shared = recall_cutoffs(set(pairs[0][0].measures) & set(measured))
     if not shared:
-        raise UsageError("no goal: neither side has a recall in common. State one: --target GOAL")
+        one, other = (
+            ", ".join(f"recall@{k}" for k in recall_cutoffs(set(each))) or "no recall"
+            for each in (pairs[0][0].measures, measured)
+        )
+        raise UsageError(
+            f"no goal: the baseline has {one}, and the candidate {other}. Measure both at the same k, or "
+            "state a goal: --target GOAL"
+        )
     return [parse_goal_with_baseline(f"recall@{k} >= baseline - {MARGIN:g}") for k in shared]
 
 
@@ -128,6 +143,25 @@ def require_whole(
             f"not measured by {second.name}: {', '.join(missing)}. {first.name} has it, and what "
             "nothing measured is no pass. Measure it, or accept a baseline without it"
         )
+
+
+def settings_without_baseline(
+    references: Sequence[AcceptedBaseline], second: ComparedSide
+) -> tuple[tuple[str, ...], list[SideSetting]]:
+    """Names of the candidate's settings that a baseline lacks, and the settings that all of them lack."""
+    names: list[str] = []
+    lone = list(second.settings)
+    for reference in references:
+        matched = {id(other) for _, other in matched_settings(reference.side, second)}
+        missing = [each for each in second.settings if id(each) not in matched]
+        names += [f"{reference.label}{each.label}" for each in missing]
+        lone = [each for each in lone if id(each) not in matched]
+    return tuple(names), lone
+
+
+def absolute_goals(goals: Sequence[Goal | RelativeGoal]) -> list[Goal | RelativeGoal]:
+    """The goals that can be judged without a baseline."""
+    return [each for each in goals if not isinstance(each, RelativeGoal)]
 
 
 def ordered_goals(goals: Sequence[Goal | RelativeGoal]) -> list[Goal | RelativeGoal]:

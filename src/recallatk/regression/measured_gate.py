@@ -87,16 +87,16 @@ def gate(
     """
     _require_measurable(what)
     goals = parsed_goals(targets)
+    bench = None if _is_collection(what) else _settings(what)
     needs = baseline is not None or since_first or not goals
     references = []
     if needs or any(isinstance(each, RelativeGoal) for each in goals):
         known = usual_baseline(what) if baseline is None else baseline
         references = [AcceptedBaseline(_baseline(known)), *since(known, first=since_first)]
-    if _is_collection(what):
+    if bench is None:
         return gate_collection(what, queries, goals, references, at=at, progress=progress, **asked)
     _refuse(queries=queries, at=at, **asked)
-    settings, name = _settings(what)
-    return gate_benchmark(settings, name, goals, references, progress=progress, watch=watch)
+    return gate_benchmark(*bench, goals, references, progress=progress, watch=watch)
 
 
 def accept_measured(

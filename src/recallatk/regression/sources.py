@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,11 @@ def open_source(what: Any, name: str | None = None, truth: Truth | None = None) 
     numbered = _NUMBERED.fullmatch(text)
     if numbered is not None and not path.exists():
         path, number = Path(numbered["path"]), int(numbered["number"])
+    if path.suffix == ".toml" and path.is_file():
+        raise UsageError(
+            f"{shown}: a bench file is no result, and stands alone: recallatk gate {shlex.quote(shown)} "
+            "--baseline FILE. Its results are the folder that recallatk run writes"
+        )
     folder = path.parent if path.name in ("run.json", TUNED) and path.is_file() else path
     if (folder / "run.json").is_file():
         run = load_run(folder)

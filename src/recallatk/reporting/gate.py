@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from recallatk.analysis.segments import FEWEST
 from recallatk.core.judgments import Outcome
 from recallatk.goals import Budget, RelativeGoal, parse_goal_with_baseline
-from recallatk.reporting.document import Code, Document, Form, Lead, Section, Sentences, Table, build_sections
+from recallatk.reporting.document import (
+    Code,
+    Document,
+    Form,
+    Items,
+    Lead,
+    Section,
+    Sentences,
+    Table,
+    build_sections,
+)
 from recallatk.reporting.labels import cut, number
 from recallatk.reporting.markdown import render_markdown
 from recallatk.reporting.results import described_comparison
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 MARKER = "<!-- recallatk gate -->"
 """First line of the Markdown, by which a comment is found again and updated."""
 _MENTION = re.compile(r"(?<!\w)@(?=\w)")
-_LONGEST, _LONGEST_TEXT, _MOST_MISSED = 80, 80, 5
+_LONGEST, _LONGEST_TEXT, _MOST_MISSED, _MOST_NAMED = 80, 80, 5, 10
 _WORDS = {
     Outcome.MET: "PASS",
     Outcome.MISSED: "FAIL",
@@ -71,6 +81,7 @@ def gate_to_dict(found: Gated) -> dict[str, Any]:
             }
             for each in found.goals
         ],
+        "without_baseline": list(found.without_baseline),
         "asked": found.asked,
         "asked_of": found.asked_of,
         "compared": None if found.compared is None else described_comparison(found.compared),
@@ -189,6 +200,17 @@ def _goals(subject: tuple[Gated, str]) -> Section:
     return Section("Goals", blocks, headed=Form.MARKDOWN)
 
 
+def _without_baseline(subject: tuple[Gated, str]) -> Section | None:
+    found, _ = subject
+    if not found.without_baseline:
+        return None
+    shown = [cut(printable(each), _LONGEST) for each in found.without_baseline[:_MOST_NAMED]]
+    more = len(found.without_baseline) - len(shown)
+    shown += [f"{more:,} more"] if more > 0 else []
+    said = "No baseline for these settings, so that no relative goal was judged for them:"
+    return Section("Without a baseline", [Sentences([said]), Items(shown)], headed=Form.MARKDOWN)
+
+
 def _evidence(subject: tuple[Gated, str]) -> Section:
     """The worst segment and the queries that lost most, for a reviewer."""
     found, _ = subject
@@ -239,6 +261,7 @@ def _again(subject: tuple[Gated, str]) -> Section | None:
 SECTIONS: Builders = (
     (Form.ALL, _verdict),
     (Form.ALL, _goals),
+    (Form.ALL, _without_baseline),
     (Form.ALL, _evidence),
     (Form.MARKDOWN, _again),
 )

@@ -27,7 +27,8 @@ from recallatk.bench.settings.models import (
 from recallatk.bench.settings.problems import key
 from recallatk.bench.settings.values import Table, Text
 from recallatk.core.trials import Load
-from recallatk.redaction import without_known, without_secrets
+from recallatk.files import locate_all
+from recallatk.redaction import is_url, without_known, without_secrets
 
 
 class Settings(Table):
@@ -51,6 +52,14 @@ class Settings(Table):
     def entries(self) -> tuple[EngineSettings | PathSettings, ...]:
         """Everything to measure: engines, then paths."""
         return (*self.engine, *self.path)
+
+    @property
+    def files(self) -> list[str]:
+        """The local files and folders of its data and truth, with those that a pattern matches."""
+        data = self.data
+        named = (data.corpus, data.queries, data.qrels, self.truth.file)
+        local = [each for each in named if each is not None and not is_url(each)]
+        return [found.path for each in local for found in locate_all(each)]
 
     @property
     def loads(self) -> tuple[Load, ...]:
