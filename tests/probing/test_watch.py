@@ -187,6 +187,52 @@ def test_the_first_look_must_succeed_and_later_ones_come_soon_after_an_outage(sh
         next(watch(shop.target, queries, every=0))
 
 
+@pytest.mark.parametrize("away", ["my.index", "corpus.npy", "queries.npy"])
+@pytest.mark.parametrize("damage", ["missing", "half written"])
+def test_a_file_that_is_written_anew_is_an_outage_but_not_at_the_first_look(tmp_path, away, damage):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(ROWS, DIMENSION)).astype("f4")
+    np.save(tmp_path / "corpus.npy", vectors)
+    np.save(tmp_path / "queries.npy", random.normal(size=(20, DIMENSION)).astype("f4"))
+    index = faiss.IndexFlatIP(DIMENSION)
+    index.add(vectors)
+    faiss.write_index(index, str(tmp_path / "my.index"))
+    target = f"faiss://{tmp_path / 'my.index'}?metric=ip&corpus={tmp_path / 'corpus.npy'}"
+    file = tmp_path / away
+    whole, waits = file.read_bytes(), []
+
+    def damaged():
+        file.unlink()
+        if damage == "half written":
+            file.write_bytes(whole[: len(whole) // 2])
+
+    def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            damaged()
+        if len(waits) == 4:
+            file.write_bytes(whole)
+
+    given = {"queries": tmp_path / "queries.npy", "max_rate": None}
+    looks = list(watch(target, every=3600, looks=5, sleep=sleep, goals=["recall@10 >= 0.2"], **given))
+    assert [each.probed is None for each in looks] == [False, False, True, True, False]
+    assert waits[2:4] == [10, 20] and away in looks[2].problem
+    damaged()
+    with pytest.raises(RecallError, match=re.escape(away)):
+        next(watch(target, **given))
+
+
+def test_a_mistake_that_waiting_does_not_mend_ends_the_watch_at_any_look(shop):
+    def sleep(_):
+        np.save(shop.folder / "queries.npy", np.zeros((4, DIMENSION + 1), "f4") + 1)
+
+    looks = watch(shop.target, shop.folder / "queries.npy", max_rate=None, sleep=sleep)
+    assert next(looks).probed is not None
+    with pytest.raises(RecallError, match="dimension"):
+        next(looks)
+
+
 def test_the_latest_queries_are_those_of_the_latest_times(tmp_path):
     vectors = list(np.random.default_rng(0).normal(size=(6, 4)).astype("f4"))
     times = pa.array([50, 10, None, 40, 30, 20], pa.timestamp("us", "UTC"))

@@ -80,8 +80,8 @@ def migrate(
     with nothing_to_resume():
         found = migrated(
             old, new, old_queries=old_queries, new_queries=new_queries, metric=metric, new_metric=new_metric,
-            at=cutoffs(at), qrels=qrels, target=target or (), budgets=budget or (), engines=engine or None,
-            new_engines=new_engine or None, seconds=None if time is None else parse_duration(time), sample=sample,
+            at=cutoffs(at), qrels=qrels, target=target or (), budgets=budget or (), engines=engine,
+            new_engines=new_engine, seconds=None if time is None else parse_duration(time), sample=sample,
             seed=seed, progress=lambda what: note(f"{what} …"),
         )  # fmt: skip
     say(json.dumps(found.to_dict(), ensure_ascii=False) if as_json else migration_to_text(found))

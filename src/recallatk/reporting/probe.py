@@ -64,7 +64,7 @@ def look_to_text(look: WatchLook, *, last: bool = False) -> str:
         many = counted(len(look.shifts.triggers) if look.shifts else 0, "trigger", "triggers")
         return for_console(f"{look.when}: no probe needed, none of {many} fired.{next_look}")
     if look.probed is None:
-        return for_console(f"{look.when}: no probe: {printable(look.problem)}.{next_look}")
+        return for_console(f"{look.when}: no probe: {printable(look.problem).rstrip('.')}.{next_look}")
     found = look.probed
     outcome = f"{look.outcome}. " if look.outcome else ""
     bound = "" if found.bound is None else f", at least {found.bound:.3f}"
