@@ -165,6 +165,12 @@ def _bare(name: str) -> str:
     return "".join(sign for sign in name.lower() if sign.isalnum())
 
 
+def kind_of(value: object) -> str:
+    """The type of a value with its article, such as `an int`."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}"
+
+
 def choices(names: Iterable[object]) -> str:
     """The accepted names, joined with commas and "or"."""
     listed = [str(name) for name in names]
