@@ -21,6 +21,7 @@ from recallatk.datasets.sampling import latest_queries
 from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.probing import watch
 from recallatk.reporting.metrics import ProbeMetrics
+from recallatk.reporting.probe import look_to_text
 
 prometheus = pytest.importorskip("prometheus_client.parser", reason="the extra prometheus is not installed")
 
@@ -101,6 +102,29 @@ def test_one_look_ends_with_the_code_of_its_verdict(shop):
     assert undecided.returncode == 3
     (trend,) = package.history(shop.folder / "h.db")
     assert [each.verdict for each in trend.entries] == ["PASS", "FAIL"]
+
+
+def test_a_look_says_the_figures_of_other_goals_and_why_it_is_undecided(shop):
+    words = ("watch", shop.target, "--queries", "queries.npy", "--max-rate", "none", "--once")
+    said = recallatk(*words, "--target", "p50 <= 5s", "--target", "recall@10 >= 0.5", cwd=shop.folder).stdout
+    assert re.search(r"PASS\. recall@10 1\.0.* queries\. p50 <= 5s: met: \S+ \(\S+ to \S+\)\.$", said.strip())
+    assert "recall@10 >= 0.5" not in said
+    shop.kept = 250
+    few = recallatk(*words, "--target", "recall@10 >= 0.5", "--recent", "5", cwd=shop.folder).stdout
+    assert "UNDECIDED" in few and "more queries would decide" in few
+
+
+def test_a_look_without_queries_says_that_rows_cannot_pass(tmp_path):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    vectors = np.random.default_rng(0).normal(size=(ROWS, DIMENSION)).astype("f4")
+    np.save(tmp_path / "corpus.npy", vectors)
+    index = faiss.IndexFlatL2(DIMENSION)
+    index.add(vectors)
+    faiss.write_index(index, str(tmp_path / "my.index"))
+    target = f"faiss://{tmp_path / 'my.index'}?metric=l2&corpus={tmp_path / 'corpus.npy'}"
+    [look] = watch(target, looks=1, max_rate=None, goals=["recall@10 >= 0.5"], sample=50)
+    said = look_to_text(look, last=True)
+    assert "UNDECIDED" in said and "rows of the collection are easier than real queries" in said
 
 
 def test_a_watch_survives_an_outage_and_ends_on_a_failed_target(shop):
