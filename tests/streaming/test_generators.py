@@ -68,7 +68,8 @@ def test_growth_ends_with_the_corpus():
         ("tenant-leaving:steps=2,column=tenant", "tenant-leaving of tenant, 2 changes of one value each"),
         (
             "tenant-leaving:steps=9,column=tenant",
-            "tenant-leaving of tenant, 7 changes of one value each (9 were asked for, no more rows can change)",
+            "tenant-leaving of tenant, 7 changes of one value each "
+            "(9 were asked for, no more rows can change)",
         ),
     ],
 )
