@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from recallatk import ground_truth, make_corpus, make_queries, open_dataset
-from recallatk.errors import MismatchError, UsageError
+from recallatk.errors import EngineError, MismatchError, UsageError
 from recallatk.testing import assert_recall
 
 ROWS, QUERIES, DIMENSION, K = 3_000, 600, 16, 10
@@ -43,6 +43,19 @@ def test_a_good_search_passes_after_few_queries(dataset):
     found = assert_recall(search(), dataset, at=K, min=0.9)
     assert found.recall.value == 1
     assert found.counts.asked < QUERIES / 4
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint16])
+def test_whole_numbers_of_numpy_inside_lists_are_ids(kind):
+    numbered = open_dataset(make_corpus(VECTORS), make_queries(ASKED), metric="l2")
+
+    def find(queries, k):
+        far = ((VECTORS[None] - np.asarray(queries)[:, None]) ** 2).sum(axis=2)
+        return [list(np.argsort(each)[:k].astype(kind)) for each in far]
+
+    assert assert_recall(find, numbered, min=0.9).recall.value == 1
+    with pytest.raises(EngineError, match="an id is an object"):
+        assert_recall(lambda queries, k: [[object()]] * len(queries), numbered, min=0.9)
 
 
 def test_an_index_object_is_searched_as_it_is_and_left_so(dataset, graph):

@@ -3,6 +3,7 @@
 RecallError
 ├── UsageError         invalid call: an unknown name, an impossible option
 │   ├── MissingExtraError   an optional dependency is not installed; shows the install command
+│   ├── MissingFileError    a file or folder to read does not exist
 │   └── WriteError          a file cannot be written: no space, no permission
 ├── FilterError        a filter does not parse, or does not fit the columns
 ├── DataError          invalid file; says where, what was found and what is accepted
@@ -53,6 +54,10 @@ class MissingExtraError(UsageError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} is not installed. Install it: pip install 'recallatk[{extra}]'")
+
+
+class MissingFileError(UsageError):
+    """A file or folder to read does not exist; while it is written anew, that is no mistake."""
 
 
 class WriteError(UsageError):
@@ -158,6 +163,12 @@ def _nearest(name: str, known: list[str], alike: Mapping[str, Sequence[str]]) ->
 
 def _bare(name: str) -> str:
     return "".join(sign for sign in name.lower() if sign.isalnum())
+
+
+def kind_of(value: object) -> str:
+    """The type of a value with its article, such as `an int`."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}"
 
 
 def choices(names: Iterable[object]) -> str:

@@ -14,7 +14,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
-from recallatk.errors import FormatError, MissingExtraError, RecallError, UsageError, WriteError
+from recallatk.errors import (
+    FormatError,
+    MissingExtraError,
+    MissingFileError,
+    RecallError,
+    UsageError,
+    WriteError,
+)
 from recallatk.redaction import hide_known, is_url, redact_text, without_secrets, writable
 from recallatk.web_files import ADVICE, is_web, web_failure
 
@@ -90,7 +97,7 @@ class Location:
             return
         problem = web_failure(self.filesystem, self.path)
         if problem is None:
-            raise UsageError(f"{self.text}: no such file or folder")
+            raise MissingFileError(f"{self.text}: no such file or folder")
         raise self._failure("reached", problem) from problem
 
     @property

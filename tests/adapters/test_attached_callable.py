@@ -154,7 +154,7 @@ def test_a_function_is_found_by_its_name(tmp_path, monkeypatch):
         ("my_search", UsageError, "Accepted: module:function"),
         ("no_such_module:f", EngineError, "cannot be imported"),
         ("my_search:nobody", EngineError, "cannot be imported"),
-        ("my_search:number", EngineError, "is a int and cannot be called"),
+        ("my_search:number", EngineError, "is an int and cannot be called"),
     ):
         with pytest.raises(kind, match=said):
             attached(Callable, dataset, {"function": text})

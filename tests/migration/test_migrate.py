@@ -94,6 +94,33 @@ def test_few_rows_tell_nothing_of_mixed_spaces():
     assert found.mixed.share is None and "too few" in found.mixed.why
 
 
+@pytest.mark.parametrize("k", [ROWS, ROWS + 1])
+def test_k_of_all_rows_is_refused_because_any_embedding_has_them(k):
+    old, new = corpora(noisy)
+    with pytest.raises(UsageError, match=rf"k = {k} of 700 rows.* Accepted: fewer than the rows"):
+        migrate(old, new, metric="cosine", at=[1, k])
+
+
+def test_unrelated_embeddings_are_never_told_to_agree_because_k_is_deep():
+    old, new = make_corpus(OLD, ids=IDS), make_corpus(made(ROWS, 9), ids=IDS)
+    found = migrate(old, new, metric="cosine", at=[10, ROWS - 5], sample=50)
+    assert found.overlaps[1].mean.value > 0.98
+    [said] = [each for each in found.advice if each.startswith("Results")]
+    assert said.startswith("Results change") and "top 10 stay" in said
+    assert any(each.startswith("top 695 of 700 rows give no advice") for each in found.notes)
+
+
+@pytest.mark.parametrize("kind", sorted({*CHANGES} - {SpaceChange.CUT}))
+def test_queries_that_were_not_embedded_anew_are_told_where_the_space_is_another(kind):
+    change = CHANGES[kind]
+    given = {"metric": "cosine", "at": [1]}
+    kept = migrate(*corpora(change), old_queries=queries(), new_queries=queries(), **given)
+    anew = migrate(*corpora(change), old_queries=queries(), new_queries=queries(noisy), **given)
+    other = kind in (SpaceChange.ROTATED, SpaceChange.OTHER)
+    assert kept.advice[0].startswith("Embed the queries anew") is other
+    assert not any(each.startswith("Embed the queries anew") for each in anew.advice)
+
+
 def test_judgments_say_which_embedding_is_better():
     nearest = exact(OLD, ASKED, 1)[:, 0]
     qrels = {name: {IDS[row]: 1} for name, row in zip(QUERY_IDS, nearest, strict=True)}
@@ -138,6 +165,10 @@ def test_what_does_not_belong_together_is_refused_by_name():
         migrate(old, old, metric="cosine", target=["recall@10 >= 0.9"])
     with pytest.raises(UsageError, match="a budget needs a target"):
         migrate(old, old, metric="cosine", budgets=["p95 <= 5ms"])
+    unused = {"engines": ["faiss-flat"], "new_engines": ["faiss-flat"], "seconds": 9.0}
+    for name, given in unused.items():
+        with pytest.raises(UsageError, match=r"an? (new engine|engine|time limit) needs a target to tune to"):
+            migrate(old, old, metric="cosine", **{name: given})
     with pytest.raises(RecallError, match="Accepted: 1 or more"):
         migrate(old, old, metric="cosine", at=[0])
     with pytest.raises(MismatchError, match="other ids: 60 of the 60 queries"):

@@ -21,6 +21,7 @@ from recallatk.datasets.sampling import latest_queries
 from recallatk.errors import EngineError, RecallError, UsageError
 from recallatk.probing import watch
 from recallatk.reporting.metrics import ProbeMetrics
+from recallatk.reporting.probe import look_to_text
 
 prometheus = pytest.importorskip("prometheus_client.parser", reason="the extra prometheus is not installed")
 
@@ -101,6 +102,29 @@ def test_one_look_ends_with_the_code_of_its_verdict(shop):
     assert undecided.returncode == 3
     (trend,) = package.history(shop.folder / "h.db")
     assert [each.verdict for each in trend.entries] == ["PASS", "FAIL"]
+
+
+def test_a_look_says_the_figures_of_other_goals_and_why_it_is_undecided(shop):
+    words = ("watch", shop.target, "--queries", "queries.npy", "--max-rate", "none", "--once")
+    said = recallatk(*words, "--target", "p50 <= 5s", "--target", "recall@10 >= 0.5", cwd=shop.folder).stdout
+    assert re.search(r"PASS\. recall@10 1\.0.* queries\. p50 <= 5s: met: \S+ \(\S+ to \S+\)\.$", said.strip())
+    assert "recall@10 >= 0.5" not in said
+    shop.kept = 250
+    few = recallatk(*words, "--target", "recall@10 >= 0.5", "--recent", "5", cwd=shop.folder).stdout
+    assert "UNDECIDED" in few and "more queries would decide" in few
+
+
+def test_a_look_without_queries_says_that_rows_cannot_pass(tmp_path):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    vectors = np.random.default_rng(0).normal(size=(ROWS, DIMENSION)).astype("f4")
+    np.save(tmp_path / "corpus.npy", vectors)
+    index = faiss.IndexFlatL2(DIMENSION)
+    index.add(vectors)
+    faiss.write_index(index, str(tmp_path / "my.index"))
+    target = f"faiss://{tmp_path / 'my.index'}?metric=l2&corpus={tmp_path / 'corpus.npy'}"
+    [look] = watch(target, looks=1, max_rate=None, goals=["recall@10 >= 0.5"], sample=50)
+    said = look_to_text(look, last=True)
+    assert "UNDECIDED" in said and "rows of the collection are easier than real queries" in said
 
 
 def test_a_watch_survives_an_outage_and_ends_on_a_failed_target(shop):
@@ -185,6 +209,52 @@ def test_the_first_look_must_succeed_and_later_ones_come_soon_after_an_outage(sh
         shop.start()
     with pytest.raises(RecallError, match="more than 0"):
         next(watch(shop.target, queries, every=0))
+
+
+@pytest.mark.parametrize("away", ["my.index", "corpus.npy", "queries.npy"])
+@pytest.mark.parametrize("damage", ["missing", "half written"])
+def test_a_file_that_is_written_anew_is_an_outage_but_not_at_the_first_look(tmp_path, away, damage):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(ROWS, DIMENSION)).astype("f4")
+    np.save(tmp_path / "corpus.npy", vectors)
+    np.save(tmp_path / "queries.npy", random.normal(size=(20, DIMENSION)).astype("f4"))
+    index = faiss.IndexFlatIP(DIMENSION)
+    index.add(vectors)
+    faiss.write_index(index, str(tmp_path / "my.index"))
+    target = f"faiss://{tmp_path / 'my.index'}?metric=ip&corpus={tmp_path / 'corpus.npy'}"
+    file = tmp_path / away
+    whole, waits = file.read_bytes(), []
+
+    def damaged():
+        file.unlink()
+        if damage == "half written":
+            file.write_bytes(whole[: len(whole) // 2])
+
+    def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            damaged()
+        if len(waits) == 4:
+            file.write_bytes(whole)
+
+    given = {"queries": tmp_path / "queries.npy", "max_rate": None}
+    looks = list(watch(target, every=3600, looks=5, sleep=sleep, goals=["recall@10 >= 0.2"], **given))
+    assert [each.probed is None for each in looks] == [False, False, True, True, False]
+    assert waits[2:4] == [10, 20] and away in looks[2].problem
+    damaged()
+    with pytest.raises(RecallError, match=re.escape(away)):
+        next(watch(target, **given))
+
+
+def test_a_mistake_that_waiting_does_not_mend_ends_the_watch_at_any_look(shop):
+    def sleep(_):
+        np.save(shop.folder / "queries.npy", np.zeros((4, DIMENSION + 1), "f4") + 1)
+
+    looks = watch(shop.target, shop.folder / "queries.npy", max_rate=None, sleep=sleep)
+    assert next(looks).probed is not None
+    with pytest.raises(RecallError, match="dimension"):
+        next(looks)
 
 
 def test_the_latest_queries_are_those_of_the_latest_times(tmp_path):

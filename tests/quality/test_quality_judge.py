@@ -238,7 +238,7 @@ def test_a_failed_retrieval_is_not_asked_again_by_the_next_trial_but_by_the_next
         (None, "it returned None. Accepted: a finite number"),
         ("0.5", "it returned a str"),
         ([0.5], "it returned a list"),
-        (10**400, "it returned a int"),
+        (10**400, "it returned an int"),
         (1j, "it returned a complex"),
     ],
 )

@@ -56,6 +56,28 @@ def test_growth_ends_with_the_corpus():
     assert sizes(made("growth:steps=30,share=50%,start=0.4")) == [200, 300, 400, 500]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("growth:steps=4,share=5%", "growth, 4 changes of 5%"),
+        ("random-replacement:steps=1,share=0.02", "random-replacement, 1 change of 2%"),
+        (
+            "growth:steps=30,share=50%,start=0.4",
+            "growth, 3 changes of 50% (30 were asked for, no more rows can change)",
+        ),
+        ("tenant-leaving:steps=2,column=tenant", "tenant-leaving of tenant, 2 changes of one value each"),
+        (
+            "tenant-leaving:steps=9,column=tenant",
+            "tenant-leaving of tenant, 7 changes of one value each "
+            "(9 were asked for, no more rows can change)",
+        ),
+    ],
+)
+def test_the_name_says_the_changes_that_there_are(text, said):
+    generator = Generator.parse(text)
+    assert generator.described(generator.generate(CORPUS)) == said
+
+
 def test_clustered_deletes_take_neighbors():
     book = made("clustered-deletes:steps=5,share=4%,start=1.0")
     for step in book.steps:
@@ -76,6 +98,7 @@ def test_a_tenant_leaves_with_all_of_its_rows():
     ("text", "said"),
     [
         ("growth:step=3", "no parameter 'step'. Did you mean steps?"),
+        ("growth:steps=0", "steps = 0. Accepted: whole numbers from 1"),
         ("growth:steps=many", "steps = many. Accepted: whole numbers"),
         ("growth:share=0", "share = 0. Accepted: above 0"),
         ("growth:start=2", "start = 2. Accepted: above 0, up to 1"),

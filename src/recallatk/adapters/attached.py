@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.batch import QueryBatch
 from recallatk.core import Corpus, Knob, Metric
-from recallatk.errors import EngineError, UsageError
+from recallatk.errors import EngineError, UsageError, kind_of
 from recallatk.redaction import literal_secret, redact_text
 from recallatk.references import expanded
 from recallatk.units import counted
@@ -26,6 +27,19 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"0|-?[1-9][0-9]*")
 _GAP = -1
 _SHOWN = 200
+
+
+def answered_id(found: object) -> str | int:
+    """An id of an answer as plain text or int, such as those of NumPy.
+
+    Raises:
+        TypeError: for anything else.
+    """
+    if isinstance(found, str):
+        return found
+    if isinstance(found, int | Integral) and not isinstance(found, bool):
+        return int(found)
+    raise TypeError(f"an id is {kind_of(found)}. Accepted: strings and whole numbers")
 
 
 class RowsById:
@@ -49,17 +63,15 @@ class RowsById:
 
     def row(self, found: object) -> int:
         """The row of one id; a number and its decimal text are the same id."""
-        key: Any = found
-        if isinstance(found, int | np.integer) and not isinstance(found, bool):
-            if found == _GAP:
-                return _GAP
-            key = str(found) if self.text else int(found)
-        elif isinstance(found, str):
-            key = int(found) if not self.text and _NUMBER.fullmatch(found) else found
-        elif found is None:
+        if found is None:
             return _GAP
-        else:
-            raise TypeError(f"an id is a {type(found).__name__}. Accepted: strings and whole numbers")
+        key = answered_id(found)
+        if key == _GAP:
+            return _GAP
+        if isinstance(key, int):
+            key = str(key) if self.text else key
+        elif not self.text and _NUMBER.fullmatch(key):
+            key = int(key)
         if self.rows is not None:
             return self.rows.get(key, self.unknown)
         return key if isinstance(key, int) and 0 <= key < self.unknown else self.unknown

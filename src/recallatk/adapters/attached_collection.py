@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from recallatk.adapters.attached import answered_id
 from recallatk.adapters.batch import QueryBatch
 from recallatk.adapters.callable import Callable as FunctionEngine
 from recallatk.adapters.collection import Answer, Collection, CollectionTarget, Discovery
 from recallatk.adapters.http import Http
 from recallatk.core import Knob, Metric
-from recallatk.errors import EngineError, UsageError, unknown
+from recallatk.errors import EngineError, UsageError, kind_of, unknown
 from recallatk.redaction import without_secrets
 
 if TYPE_CHECKING:
@@ -88,13 +89,10 @@ class AttachedCollection(Collection):
         seconds = time.perf_counter() - start
         if len(lists) != 1:
             raise self.engine.failed(f"it answered one query with {len(lists):,} lists of ids")
-        ids = [each for each in list(lists[0])[:k] if each is not None and each != -1]
-        wrong = next(
-            (each for each in ids if isinstance(each, bool) or not isinstance(each, int | str)), None
-        )
-        if wrong is not None:
-            said = f"an id is a {type(wrong).__name__}. Accepted: strings and whole numbers"
-            raise self.engine.failed(said)
+        try:
+            ids = [answered_id(each) for each in list(lists[0])[:k] if each is not None and each != -1]
+        except TypeError as problem:
+            raise self.engine.failed(str(problem)) from None
         return Answer(ids, seconds, None)
 
     def sample(self, count: int, seed: int) -> tuple[list[Any], NDArray[Any]]:
@@ -190,7 +188,7 @@ def _configuration(target: CollectionTarget) -> dict[str, str]:
         if name not in accepted:
             raise UsageError(f"{path}: {unknown('name', name, accepted)}")
         if not isinstance(value, str):
-            raise UsageError(f"{path}: {name} is a {type(value).__name__}. Accepted: a text")
+            raise UsageError(f"{path}: {name} is {kind_of(value)}. Accepted: a text")
     return found
 
 

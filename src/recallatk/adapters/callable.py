@@ -9,7 +9,7 @@ from recallatk.adapters.attached import Attached
 from recallatk.adapters.base import Abilities, Engine
 from recallatk.adapters.inputs import Inputs
 from recallatk.core import Knob
-from recallatk.errors import EngineError, UsageError, unknown
+from recallatk.errors import EngineError, UsageError, kind_of, unknown
 
 if TYPE_CHECKING:
     import collections.abc as abc
@@ -131,11 +131,11 @@ class Callable(Attached):
                 )
         lists = _plain(found)
         if not isinstance(lists, list | tuple):
-            raise self.failed(f"it returned a {type(found).__name__}. Accepted: one list of ids per query")
+            raise self.failed(f"it returned {kind_of(found)}. Accepted: one list of ids per query")
         plain = [_plain(each) for each in lists]
         for each in plain:
             if not isinstance(each, list | tuple):
-                raise self.failed(f"for a query it returned a {type(each).__name__}. Accepted: a list of ids")
+                raise self.failed(f"for a query it returned {kind_of(each)}. Accepted: a list of ids")
         return plain
 
 
@@ -203,6 +203,6 @@ def found_function(engine: str, text: str) -> abc.Callable[..., Any]:
         said = f"{type(problem).__name__}: {problem}"
         raise EngineError(f"{engine}: {text} cannot be imported: {module} raised {said}") from problem
     if not callable(found):
-        raise EngineError(f"{engine}: {text} is a {type(found).__name__} and cannot be called")
+        raise EngineError(f"{engine}: {text} is {kind_of(found)} and cannot be called")
     function: abc.Callable[..., Any] = found
     return function

@@ -26,7 +26,7 @@ from recallatk.adapters.server_target import (
     stated_flag,
 )
 from recallatk.core import Metric
-from recallatk.errors import EngineError, UsageError, choices
+from recallatk.errors import EngineError, MissingFileError, UsageError, choices
 from recallatk.references import secret_variable
 
 if TYPE_CHECKING:
@@ -97,7 +97,9 @@ class ChromaCollection(PayloadCollection):
         folder = path.parent
         if not (folder / _STORE).is_file():
             there = "has no Chroma store" if folder.is_dir() else "does not exist"
-            raise UsageError(f"{target.text}: the folder {folder} {there} ({_STORE}). Type it as {_EXAMPLE}")
+            raise MissingFileError(
+                f"{target.text}: the folder {folder} {there} ({_STORE}). Type it as {_EXAMPLE}"
+            )
         copy = CollectionCopy(folder)
         return cls(target, path.name, limits, lambda: local_client(copy.path, **named), copy)
 

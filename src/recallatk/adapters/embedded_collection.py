@@ -13,7 +13,7 @@ import pyarrow as pa
 from recallatk.adapters.base import resolved
 from recallatk.adapters.collection import Collection, CollectionTarget, Discovery
 from recallatk.core import BLOCK_BYTES, Metric
-from recallatk.errors import EngineError, MismatchError, UsageError, choices, unknown
+from recallatk.errors import EngineError, MismatchError, MissingFileError, UsageError, choices, unknown
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def existing_file(target: CollectionTarget, example: str) -> Path:
     path = local_path(target, example)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "does not exist"
-        raise UsageError(f"{target.text}: the file {path} {kind}. Type it as {example}")
+        raise MissingFileError(f"{target.text}: the file {path} {kind}. Type it as {example}")
     return path
 
 

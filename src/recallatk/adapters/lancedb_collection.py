@@ -26,7 +26,7 @@ from recallatk.adapters.installation import importing
 from recallatk.adapters.lancedb import _METRICS, LanceDB, LiveLanceTable
 from recallatk.adapters.sql import SqlFilters, native_columns
 from recallatk.core import Knob, Metric
-from recallatk.errors import EngineError, UsageError, choices
+from recallatk.errors import EngineError, MissingFileError, UsageError, choices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +62,9 @@ class LanceCollection(EmbeddedCollection):
         folder, name = path.parent, path.name.removesuffix(".lance")
         # `connect` would create a missing folder.
         if not folder.is_dir():
-            raise UsageError(f"{target.text}: the folder {folder} does not exist. Type it as {_EXAMPLE}")
+            raise MissingFileError(
+                f"{target.text}: the folder {folder} does not exist. Type it as {_EXAMPLE}"
+            )
         if not (folder / f"{name}.lance").is_dir():
             known = sorted(each.stem for each in folder.glob("*.lance"))
             raise UsageError(f"{target.text}: no table {name!r}. The tables are: {choices(known) or 'none'}")

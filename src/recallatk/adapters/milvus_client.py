@@ -20,7 +20,7 @@ from recallatk.adapters.server_target import (
     require_server,
     stated_flag,
 )
-from recallatk.errors import EngineError, RecallError, UsageError, choices
+from recallatk.errors import EngineError, MissingFileError, RecallError, UsageError, choices
 from recallatk.redaction import redact_text
 from recallatk.references import secret_variable
 
@@ -144,7 +144,7 @@ def _local(target: CollectionTarget, source: Path, name: str) -> OpenedMilvus:
         import milvus_lite  # noqa: F401
         from pymilvus import MilvusClient
     if not source.exists():
-        raise UsageError(f"{target.text}: {source} does not exist. Type it as {EXAMPLE}")
+        raise MissingFileError(f"{target.text}: {source} does not exist. Type it as {EXAMPLE}")
     # The client takes a path for a database of Lite if it ends so.
     copy = CollectionCopy(source, left_out=_others(target, source, name), name="copy.db")
     try:

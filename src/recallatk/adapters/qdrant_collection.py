@@ -26,7 +26,7 @@ from recallatk.adapters.server_target import (
     require_server,
     stated_flag,
 )
-from recallatk.errors import EngineError, UsageError, choices, unknown
+from recallatk.errors import EngineError, MissingFileError, UsageError, choices, unknown
 from recallatk.references import secret_variable
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def _require_shard(target: CollectionTarget, folder: Path) -> None:
                 "every search is exact, and its recall is 1. Probe a server or an edge shard: " + _EXAMPLE
             )
     if not folder.is_dir():
-        raise UsageError(f"{target.text}: the folder {folder} does not exist. Type it as {_EXAMPLE}")
+        raise MissingFileError(f"{target.text}: the folder {folder} does not exist. Type it as {_EXAMPLE}")
     if not any((folder / "segments").glob("*/segment.json")):
         raise UsageError(
             f"{target.text}: the folder {folder} is no edge shard: it has no segments. Type it as {_EXAMPLE}"

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from recallatk.errors import BadValueError, FormatError
+from recallatk.errors import BadValueError, FormatError, kind_of
 from recallatk.files import atomic_file, locate, read_exactly, reading
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def matrix_vectors(vectors: Any, where: str = "sparse vectors") -> SparseMatrix:
 
     given: Any = vectors
     if not issparse(vectors):
-        raise FormatError(where, f"a {type(vectors).__name__}", "a sparse matrix of scipy")
+        raise FormatError(where, kind_of(vectors), "a sparse matrix of scipy")
     if given.ndim != 2:
         raise FormatError(where, f"a sparse array of shape {given.shape}", "one row per vector")
     matrix = given.tocsr().astype(np.float64, copy=True)

@@ -24,6 +24,7 @@ from recallatk.migration.recommendation import recommendation
 from recallatk.migration.space_change import mixed_spaces, rows_of_both, space_change
 from recallatk.truths import obtain_truth
 from recallatk.tuning import tune
+from recallatk.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,8 @@ DEFAULT_AT = (1, 10)
 DEFAULT_SAMPLE = 1_000
 _JUDGED = ("nDCG@10", "R@10", "RR@10")
 _JUDGED_DEPTH = 10
+# Unrelated embeddings have k of all rows in common: a deeper k says little of neighbors.
+_TELLING = 0.5
 _REAL_QUERIES = (
     "a target needs real queries, embedded for both: --old-queries FILE --new-queries FILE. Rows of the "
     "corpus are easier"
@@ -78,7 +81,10 @@ def migrate(
     """
     tell = progress or _silent
     _require(at, sample, target, budgets)
+    if not target:
+        _require_nothing_to_tune({"engine": engines, "new engine": new_engines, "time limit": seconds})
     pairing = paired(old, new, old_queries, new_queries, metric, new_metric, qrels, sample, seed)
+    _require_fewer(max(at), pairing.old.corpus.rows)
     if target and pairing.rows_as_queries:
         raise UsageError(_REAL_QUERIES)
     tell("exact neighbors")
@@ -91,11 +97,14 @@ def migrate(
     tuned = _tuned(pairing, names, goals, tell) if target else {}
     sides = _side(pairing.old), _side(pairing.new)
     costs = _costs(*sides, tuned)
-    advice = recommendation(change, overlaps, mixed, relevance, costs, tuned)
+    telling = tuple(each for each in overlaps if each.k <= pairing.old.corpus.rows * _TELLING)
+    advice = recommendation(
+        change, telling, mixed, relevance, costs, tuned, queries_kept=_queries_kept(pairing)
+    )
     verdict = tuned["new"].verdict if tuned else None
     return Migrated(
         *sides, change, overlaps, pairing.rows_as_queries, mixed, costs, advice, relevance, tuned, verdict,
-        _notes(pairing),
+        _notes(pairing, [each.k for each in overlaps if each not in telling]),
     )  # fmt: skip
 
 
@@ -108,6 +117,23 @@ def _require(at: Sequence[int], sample: int, target: Sequence[str], budgets: Seq
         raise UsageError(f"a sample of {sample} queries. Accepted: 1 or more")
     if budgets and not target:
         raise UsageError('a budget needs a target to tune to: --target "recall@10 >= 0.95"')
+
+
+def _require_nothing_to_tune(given: Mapping[str, Any]) -> None:
+    """Refuse what only a tuning would use, rather than ignore it."""
+    for name, value in given.items():
+        if value is not None:
+            article = "an" if name[0] in "aeiou" else "a"
+            raise UsageError(f'{article} {name} needs a target to tune to: --target "recall@10 >= 0.95"')
+
+
+def _require_fewer(k: int, rows: int) -> None:
+    """Refuse k at which any two embeddings have the same neighbors: all rows."""
+    if k >= rows:
+        raise UsageError(
+            f"k = {k:,} of {counted(rows, 'row', 'rows')}: all rows are the neighbors in any embedding. "
+            "Accepted: fewer than the rows, such as --at 1"
+        )
 
 
 def _neighborhoods(
@@ -181,6 +207,12 @@ def _relevance(pairing: Pairing, lists: Sequence[NDArray[np.int64]]) -> tuple[Re
     return tuple(changes)
 
 
+def _queries_kept(pairing: Pairing) -> bool:
+    """Whether both embeddings are asked the same query vectors, as if the file were named twice."""
+    one, two = (each.queries.vectors.read(0, each.queries.rows) for each in (pairing.old, pairing.new))
+    return not pairing.rows_as_queries and np.array_equal(one, two)
+
+
 def _side(dataset: Dataset) -> EmbeddingSide:
     corpus = dataset.corpus
     dtype = str(corpus.vectors.dtype)
@@ -204,8 +236,12 @@ def _costs(old: EmbeddingSide, new: EmbeddingSide, tuned: Mapping[str, Tuned]) -
     return tuple(each for each in found if each.old is not None or each.new is not None)
 
 
-def _notes(pairing: Pairing) -> tuple[str, ...]:
+def _notes(pairing: Pairing, deep: Sequence[int]) -> tuple[str, ...]:
     notes = []
+    if deep:
+        tops = " and ".join(f"top {k:,}" for k in deep)
+        rows = counted(pairing.old.corpus.rows, "row", "rows")
+        notes.append(f"{tops} of {rows} give no advice: any two embeddings share most of that")
     if pairing.rows_as_queries:
         notes.append("rows of the corpus served as queries, and real ones may change more")
     if pairing.old.metric is not pairing.new.metric:

@@ -26,9 +26,27 @@ def recommendation(
     relevance: tuple[RelevanceChange, ...],
     costs: tuple[CostChange, ...],
     tuned: Mapping[str, Tuned],
+    *,
+    queries_kept: bool = False,
 ) -> tuple[str, ...]:
-    """What to do, the most important first."""
+    """What to do, the most important first.
+
+    Args:
+        change: how the new vectors follow from the old ones.
+        overlaps: the exact neighbors in common, at every k that tells something.
+        mixed: rows that another model made.
+        relevance: of exact search in both, where judged.
+        costs: of both.
+        tuned: the settings of both, by `old` and `new`.
+        queries_kept: whether both were asked the same query vectors.
+    """
     found = list(_first(mixed))
+    if queries_kept and change not in _SAME_SPACE:
+        found.insert(
+            0,
+            "Embed the queries anew first: those for the new embedding are the same vectors as those for the "
+            "old one, while the rows changed. Nothing below holds for real queries.",
+        )
     found += _quality(change, overlaps, relevance)
     found += _settings(tuned)
     found += _costs(costs)

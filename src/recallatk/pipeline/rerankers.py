@@ -13,7 +13,7 @@ import numpy as np
 
 from recallatk.adapters.callable import found_function, raised_at
 from recallatk.core import Metric
-from recallatk.errors import EngineError
+from recallatk.errors import EngineError, kind_of
 from recallatk.pair_scores import norms, pair_scores
 from recallatk.units import counted
 
@@ -148,9 +148,7 @@ class FunctionOrder:
                 raise self._refused(query, f"it left out candidate {missing[0]!r}. Score every candidate")
             plain = [plain[each.id] for each in candidates]
         if not isinstance(plain, list | tuple):
-            raise self._refused(
-                query, f"it returned a {type(returned).__name__}. Return one score per candidate"
-            )
+            raise self._refused(query, f"it returned {kind_of(returned)}. Return one score per candidate")
         if plain and all(isinstance(each, str | RerankCandidate) for each in plain):
             return self._listed(query, candidates, plain)
         if len(plain) != len(candidates):

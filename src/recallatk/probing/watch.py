@@ -1,4 +1,4 @@
-"""The watch: probes of one collection at regular times, which outages of its server do not end."""
+"""The watch: probes of one collection at regular times, which outages of a server or file do not end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from recallatk.adapters.probe_limits import ProbeLimits
 from recallatk.adapters.target_schemes import open_collection
 from recallatk.core.probed import WatchLook
-from recallatk.errors import EngineError, RecallError, UsageError
+from recallatk.errors import EngineError, FormatError, MissingFileError, RecallError, UsageError
 from recallatk.probing.probe import probe
 from recallatk.probing.worth import DEFAULT_AT_LEAST, Worth
 from recallatk.storage import remember
@@ -27,6 +27,8 @@ DEFAULT_EVERY = 3600.0
 DEFAULT_RECENT = 500
 # After an outage the next look comes this soon, then after twice as long, up to the usual time.
 _FIRST_RETRY_SECONDS = 10.0
+# Files are written anew while a watch runs: for a moment they are missing, or half there.
+_OUTAGES = (EngineError, MissingFileError, FormatError)
 
 
 def watch(
@@ -45,7 +47,8 @@ def watch(
 ) -> Iterator[WatchLook]:
     """Probe a collection again and again; each look is yielded as soon as it is done.
 
-    The first look must succeed. Later, a server that is away costs its look, and the next one comes sooner.
+    The first look must succeed. Later, a server that is away, or a file that is missing or half
+    written, costs its look, and the next one comes sooner.
     A mistake that waiting does not mend is raised at any look, such as queries of two settings.
 
     Args:
@@ -73,7 +76,7 @@ def watch(
             given = {"seed": int(now.timestamp()), **asked, "recent": None if queries is None else recent}
             with _opened(target, sql, asked) as there:
                 shifts, found = _look(there, queries, worth, given, first=not done and looks != 1)
-        except EngineError as failed:
+        except _OUTAGES as failed:
             if done == 0:
                 raise
             problem = str(failed)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recallatk.errors import kind_of
 from recallatk.redaction import redact_text
 from recallatk.units import format_duration
 
@@ -310,7 +311,7 @@ def _attempted(
 
 
 def _described(found: object) -> str:
-    kind = "None" if found is None else f"a {type(found).__name__}"
+    kind = "None" if found is None else kind_of(found)
     return f"{kind}. Accepted: a finite number"
 
 

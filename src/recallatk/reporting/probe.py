@@ -64,15 +64,26 @@ def look_to_text(look: WatchLook, *, last: bool = False) -> str:
         many = counted(len(look.shifts.triggers) if look.shifts else 0, "trigger", "triggers")
         return for_console(f"{look.when}: no probe needed, none of {many} fired.{next_look}")
     if look.probed is None:
-        return for_console(f"{look.when}: no probe: {printable(look.problem)}.{next_look}")
+        return for_console(f"{look.when}: no probe: {printable(look.problem).rstrip('.')}.{next_look}")
     found = look.probed
     outcome = f"{look.outcome}. " if look.outcome else ""
     bound = "" if found.bound is None else f", at least {found.bound:.3f}"
     queries = counted(found.recall.n, "query", "queries")
     said = f"{outcome}recall@{found.k} {with_margin(found.recall)}{bound}, {queries}"
+    said = ". ".join([said, *_beyond_recall(found)])
     problem = f" {printable(look.problem)}." if look.problem else ""
     fired = "" if look.shifts is None else f" Fired: {printable(fired_in_words(look.shifts.triggers))}."
     return for_console(f"{look.when}: {said}.{fired}{problem}{next_look}")
+
+
+def _beyond_recall(found: Probed) -> list[str]:
+    """What mean recall does not say of the verdict: other figures, and why it is undecided."""
+    said = [
+        printable(_goal(each))
+        for each in found.verdict.goals
+        if each.note or each.value != found.recall.value
+    ]
+    return [*said, _more_queries(found)] if _more_queries(found) else said
 
 
 def look_to_dict(look: WatchLook) -> dict[str, Any]:
@@ -102,9 +113,8 @@ def _heading(probed: Probed) -> Section:
     outcome = probed.verdict.outcome
     lines = [lead if outcome is None else f"{outcome}. {lead}"]
     lines += [_goal(each) for each in probed.verdict.goals]
-    if outcome == "UNDECIDED" and probed.more_queries is not None:
-        more = counted(probed.more_queries, "more query", "more queries")
-        lines.append(f"About {more} would decide, if recall stays as it is.")
+    if _more_queries(probed):
+        lines.append(f"{_more_queries(probed)}.")
     if probed.sampled:
         lines.append(
             "Optimistic: rows of the collection served as queries, and they are easier than real ones. "
@@ -115,6 +125,14 @@ def _heading(probed: Probed) -> Section:
         blocks.append(Sentences([step.advice]))
         blocks += [Code(step.command)] if step.command else []
     return Section("", blocks)
+
+
+def _more_queries(probed: Probed) -> str:
+    """How many more queries would decide; empty if it is decided, or if nobody knows."""
+    if probed.verdict.outcome != "UNDECIDED" or probed.more_queries is None:
+        return ""
+    more = counted(probed.more_queries, "more query", "more queries")
+    return f"About {more} would decide, if recall stays as it is"
 
 
 def _goal(result: GoalResult) -> str:

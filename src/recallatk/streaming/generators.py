@@ -14,7 +14,7 @@ from recallatk.streaming.runbook import Step
 from recallatk.units import counted, parse_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,16 +55,20 @@ class Generator:
             given[name] = _PARAMETERS[name](name, value)
         return cls(kind, **given)
 
-    @property
-    def name(self) -> str:
-        """What it does, in words."""
+    def described(self, made: Sequence[Step]) -> str:
+        """What its steps do, in words; there are fewer changes than asked for where the rows are used up."""
         of = f" of {self.column}" if self.column else ""
-        return f"{self.kind}{of}, {counted(self.steps, 'change', 'changes')} of {_percent(self.share)}"
+        done = sum(each.operation is Operation.SEARCH for each in made) - 1
+        each = "one value each" if self.kind == "tenant-leaving" else _percent(self.share)
+        fewer = "" if done == self.steps else f" ({self.steps:,} were asked for, no more rows can change)"
+        return f"{self.kind}{of}, {counted(done, 'change', 'changes')} of {each}{fewer}"
 
     def generate(self, corpus: Corpus) -> list[Step]:
         """The steps for a corpus."""
         if self.kind not in KINDS:
             raise UsageError(unknown("kind of runbook", self.kind, KINDS))
+        if self.steps < 1:
+            raise UsageError(f"steps = {self.steps}. Accepted: whole numbers from 1")
         first = _count(self.start, corpus.rows, "start")
         each = _count(self.share, first, "share")
         if self.column is not None and self.kind != "tenant-leaving":
@@ -177,14 +181,18 @@ def _nearest(corpus: Corpus, center: int, live: NDArray[np.int64], count: int) -
 
 def _count(share: float | str, of: int, name: str) -> int:
     """Rows of a share, at least one."""
-    found = parse_share(share) if isinstance(share, str) else share
+    found = _share(share)
     if not 0 < found <= 1:
         raise UsageError(f"{name} = {share}. Accepted: above 0, up to 1, or a share such as 1%")
     return max(1, round(found * of))
 
 
 def _percent(share: float | str) -> str:
-    return share if isinstance(share, str) else f"{share:.3g}"
+    return f"{100 * _share(share):.3g}%"
+
+
+def _share(share: float | str) -> float:
+    return parse_share(share) if isinstance(share, str) else share
 
 
 def _whole(name: str, text: str) -> int:

@@ -76,7 +76,8 @@ def runbook_for(source: Runbook | Generator | RunbookFile, dataset: Dataset) -> 
         if source.table.generate is None:
             return resolve(source.steps(corpus), corpus.rows, source.name, str(source.path))
         source = _generator(source.table.generate)
-    return resolve(source.generate(corpus), corpus.rows, source.name, source.kind)
+    made = source.generate(corpus)
+    return resolve(made, corpus.rows, source.described(made), source.kind)
 
 
 def _generator(table: GenerateTable) -> Generator:

@@ -13,7 +13,7 @@ from recallatk.adapters.registry import live_engine
 from recallatk.core import Dataset
 from recallatk.core.asserted import AskedQuery
 from recallatk.core.judgments import GoalResult, Outcome, Verdict
-from recallatk.errors import UsageError
+from recallatk.errors import UsageError, kind_of
 from recallatk.probing.probe import probe
 from recallatk.reporting.probe import probe_to_text
 
@@ -130,14 +130,14 @@ def _without_a_miss(found: Probed) -> Probed:
 def _collection(held: Any, dataset: Dataset) -> Collection:
     if not isinstance(dataset, Dataset):
         raise UsageError(
-            f"a {type(dataset).__name__} is no dataset. Accepted: recallatk.open_dataset(corpus, queries, "
+            f"{kind_of(dataset)} is no dataset. Accepted: recallatk.open_dataset(corpus, queries, "
             "metric=...), which takes files, data frames and arrays"
         )
     if live_engine(held) is not None:
         return HeldIndexCollection(held, dataset.metric, dataset.corpus)
     if not callable(held):
         raise UsageError(
-            f"a {type(held).__name__} is no search. Accepted: a function search(queries, k) that returns "
+            f"{kind_of(held)} is no search. Accepted: a function search(queries, k) that returns "
             "lists of ids, or an index object of a library that is known"
         )
     return FunctionCollection.of(held, metric=str(dataset.metric), corpus=dataset.corpus)

@@ -10,7 +10,7 @@ import numpy as np
 
 from recallatk.adapters.batch import QueryBatch
 from recallatk.core import Calls
-from recallatk.errors import EngineError, MismatchError
+from recallatk.errors import EngineError, MismatchError, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,7 +158,7 @@ def _lines(found: list[Any], sizes: Whole, k: int) -> Whole:
 def _require_rows(found: Any, queries: int, k: int) -> None:
     """Refuse an answer that is not one line of row numbers per query: NumPy would broadcast it."""
     if not isinstance(found, np.ndarray):
-        raise EngineError(f"the engine returned a {type(found).__name__}, not an array of row numbers")
+        raise EngineError(f"the engine returned {kind_of(found)}, not an array of row numbers")
     if found.dtype.kind not in "iu" or found.ndim != 2 or len(found) != queries or found.shape[1] > k:
         asked = "one query" if queries == 1 else f"{queries} queries"
         raise EngineError(
