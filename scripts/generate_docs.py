@@ -34,7 +34,7 @@ output; progress, warnings and errors go to standard error.
 | 1 | the check failed |
 | 2 | bad usage or bad input; the message names the problem, its place and the accepted values |
 | 3 | undecided: `probe`, `watch --once`, `gate`, and `--strict` |
-| 130, 143, 129 | Ctrl-C, SIGTERM or SIGHUP; finished work is saved, and the message says how to resume |
+| 130, 143, 129 | Ctrl-C, SIGTERM or SIGHUP; the message says what work is saved, if any, and how to resume |
 """
 
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from recallatk.errors import (
     FormatError,
@@ -337,14 +337,37 @@ class _NotMeant(Exception):  # noqa: N818 - aborts a test write internally
 
 
 def require_not_among(path: PathLike, inputs: Iterable[object]) -> None:
-    """Refuse to write to a file that is read, or that belongs to a folder that is read."""
+    """Refuse to write to a file that is read, or that belongs to a folder, pattern or target that is read."""
     target = Path(path).resolve()
     for each in inputs:
-        if not isinstance(each, str | os.PathLike) or is_url(os.fspath(each)):
+        if not isinstance(each, str | os.PathLike):
             continue
-        source = Path(os.fspath(each).partition("#")[0]).resolve()
-        if target == source or (source in target.parents and target.exists() and source.is_dir()):
-            raise UsageError(f"{path}: is a part of the input {each}. Write somewhere else")
+        text = os.fspath(each)
+        if any(_holds(Path(source).resolve(), target) for source in _local_paths(text)):
+            raise UsageError(f"{path}: is a part of the input {without_secrets(text)}. Write somewhere else")
+
+
+def _holds(source: Path, target: Path) -> bool:
+    """Whether a file is, or is in, what a path or pattern names."""
+    if target == source or not target.exists():
+        return target == source
+    matches = target.parent == source.parent and fnmatch(target.name, source.name)
+    return matches or (source in target.parents and source.is_dir())
+
+
+def _local_paths(text: str) -> list[str]:
+    """The local paths that an input names: itself without a trial, or the files in a URL of a target."""
+    if not is_url(text):
+        return [text, text.partition("#")[0]]
+    try:
+        parts = urlsplit(text, allow_fragments=False)
+    except ValueError:
+        return []  # refused with its own message where it is opened
+    if is_web(text) or parts.scheme in _ARROW_SCHEMES - {"file"}:
+        return []
+    named = [unquote(parts.netloc + parts.path), *(value for _, value in parse_qsl(parts.query))]
+    # Of Path, it raises for an unknown user.
+    return [os.path.expanduser(each) for each in named if each and not is_url(each)]  # noqa: PTH111
 
 
 def write_text(path: PathLike, text: str) -> None:

@@ -1,6 +1,8 @@
 """The plan of a truth: quantities that can be counted, and what follows from them."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from recallatk import open_dataset, plan_truth
 from recallatk.analysis.planning import queries_for
 from recallatk.api.truth_plan import SIZES
 from recallatk.cli.application import application
+from recallatk.core import ArrayVectors
 from recallatk.errors import UsageError
 from recallatk.truths import pilot
 
@@ -82,6 +85,45 @@ def test_the_command_prints_a_table_or_one_object_and_stores_nothing(files, tmp_
     found = json.loads(run.stdout)
     assert found["workers"] == 4 and len(found["lines"]) == 5 and found["price"]["per_hour"] == 2
     assert not list(tmp_path.rglob("*"))
+
+
+def test_passes_are_said_and_what_shrinks_with_the_queries(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    words = ["truth", *files, "--metric", "l2", "--plan", "--depth", "5", "--memory", "256MiB"]
+    said = CliRunner().invoke(application(), words).output
+    (passes,) = (line.split() for line in said.splitlines() if line.startswith("passes over the vectors"))
+    assert passes[-5:] == ["1", "1", "3", "3", "3"]
+    assert "every line" not in said and "bytes of vectors and the memory of workers do not" in " ".join(
+        said.split()
+    )
+
+
+def test_out_has_no_meaning_for_a_plan(files, tmp_path):
+    words = ["truth", *files, "--metric", "l2", "--plan", "--out", str(tmp_path / "truth.parquet")]
+    run = CliRunner().invoke(application(), words)
+    assert run.exit_code == 2 and "--out cannot be combined with --plan" in run.output
+    assert not list(tmp_path.iterdir())
+
+
+class SlowToOpen(ArrayVectors):
+    """Vectors whose first read opens a file, on a clock of their own: 5 s, and 1 ns for each byte."""
+
+    now, opened = 0.0, False
+
+    def read(self, start, stop):
+        found = super().read(start, stop)
+        self.now += found.nbytes * 1e-9 + (0 if self.opened else 5)
+        self.opened = True
+        return found
+
+
+def test_the_time_to_open_a_file_is_not_multiplied_by_rows(monkeypatch):
+    vectors = SlowToOpen(np.ones((500, 8), np.float32))
+    monkeypatch.setattr(pilot, "time", SimpleNamespace(perf_counter=lambda: vectors.now))
+    data = open_dataset(np.ones((500, 8), np.float32), np.ones((2, 8), np.float32), metric="l2")
+    data = replace(data, corpus=replace(data.corpus, vectors=vectors))
+    found = pilot.measure(data, 5, 1, ("blas", None))
+    assert found.byte_seconds == pytest.approx(1e-9)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+import typer
 
 from commands import command
+from recallatk.cli.exits import guarded
 
 BENCH = """
 name = "signals"
@@ -236,3 +238,28 @@ def test_the_suite_does_not_depend_on_how_it_is_started(tmp_path):
     pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *map(str, files)]
     ran = subprocess.run(["sh", "-c", script, "sh", *pytest_], cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("run", "stopped; finished trials are saved. Resume with: recallatk run bench.toml"),
+        ("churn", "stopped; finished searches are saved. Resume with: recallatk churn bench.toml"),
+        ("truth", "stopped; whatever has a checkpoint is saved. Resume with: recallatk truth bench.toml"),
+        ("gate", "stopped"),
+        ("convert", "stopped"),
+        ("demo", "stopped"),
+    ],
+)
+def test_only_what_is_saved_is_called_saved(monkeypatch, capsys, name, said):
+    """A gate keeps nothing, and a conversion is written whole or not at all."""
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    interrupted.__name__ = {"truth": "compute"}.get(name, name)
+    monkeypatch.setattr(sys, "argv", ["recallatk", name, "bench.toml"])
+    with pytest.raises(typer.Exit) as ended:
+        guarded(interrupted)()
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err == f"recallatk: {said}\n"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.options import IdColumn, VectorColumn
+from recallatk.cli.pages import require_pages
 from recallatk.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def convert(
     from recallatk.datasets.registry import format_for_writing
 
     columns = {"format": format, "id_column": id_column, "vector_column": vector_column}
-    if format_for_writing(target).holds_queries:
+    holds_queries = format_for_writing(target).holds_queries
+    require_pages([target], (source, queries))
+    if holds_queries:
         _refuse(target, "holds a corpus with its queries", {"--part": part})
         done = _with_truth(source, target, queries, metric, dtype, columns)
     else:

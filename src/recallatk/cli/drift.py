@@ -70,7 +70,7 @@ def drift(
 
     set_quiet(quiet)
     require_goals(targets or ())
-    require_pages((html, markdown), (baseline, current, run, queries, corpus))
+    require_pages((html, markdown), (baseline, current, probe, run, queries, corpus))
     asked: dict[str, Any] = {
         "at": at, "search": parameters(search or ()), "settings": texts(settings or ()),
         "max_rate": rate_of(max_rate),

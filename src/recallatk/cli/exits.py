@@ -43,8 +43,14 @@ class Ended(SystemExit):
         return problem
 
 
-# What a command that measures nothing says instead when it is interrupted.
-_SAVED = {"publish": "every page is whole. Publish again with"}
+# What an interrupted command has saved, for those that have saved anything.
+_SAVED = {
+    "run": "finished trials are saved. Resume with",
+    "tune": "finished trials are saved. Resume with",
+    "churn": "finished searches are saved. Resume with",
+    "compute": "whatever has a checkpoint is saved. Resume with",
+    "publish": "every page is whole. Publish again with",
+}
 
 
 def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
@@ -58,8 +64,8 @@ def guarded(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
             _stop(str(problem), BAD_INPUT)
         except (KeyboardInterrupt, Ended) as stopped:
             code = stopped.exit_code if isinstance(stopped, Ended) else INTERRUPTED
-            saved = _SAVED.get(command.__name__, "finished trials are saved. Resume with")
-            _stop(f"stopped; {saved}: {_again()}", code)
+            saved = _SAVED.get(command.__name__)
+            _stop("stopped" if saved is None else f"stopped; {saved}: {_again()}", code)
         except BrokenPipeError:
             _drop(sys.stdout)
         except MemoryError:

@@ -8,6 +8,7 @@ import typer
 
 from recallatk.cli.exits import complain
 from recallatk.cli.options import IdColumn, RunPath, VectorColumn, Where, open_run
+from recallatk.cli.pages import measured_files
 from recallatk.errors import UsageError, unknown
 
 
@@ -28,6 +29,7 @@ def export(
     Example: recallatk export recallatk-demo --to csv --out demo.csv
     """
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
+    from recallatk.files import require_not_among
     from recallatk.reporting.exports import FORMATS, HOLD_DISTANCES
     from recallatk.reporting.exports import export as write
 
@@ -35,6 +37,7 @@ def export(
         raise UsageError(f"--to: {unknown('format', to, FORMATS)}")
     named = NamedFiles(corpus, queries, where=where, id_column=id_column, vector_column=vector_column)
     found, folder = open_run(run)
+    require_not_among(out, (*measured_files(folder), corpus, queries))
     dataset = None
     if to in HOLD_DISTANCES:
         recorded = RecordedBenchmark(found, folder, named)

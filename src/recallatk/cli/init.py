@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from recallatk.cli.options import CorpusPath, IdColumn, MetricName, Qrels, QueriesPath, VectorColumn
+from recallatk.cli.pages import require_pages
 from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
@@ -30,12 +31,13 @@ def init(
     Example: recallatk init corpus.parquet queries.parquet --metric cosine --out bench.toml
     """
     from recallatk.bench.starter import starter
-    from recallatk.files import require_writable, write_text
+    from recallatk.files import write_text
     from recallatk.reporting.text import printable
 
     if out.exists() and not force:
         raise UsageError(f"{out}: already exists. Choose another with --out, or overwrite it with --force")
-    require_writable(out)
+    # A bench file may lie in the folder of the data, and is no part of them.
+    require_pages([out], () if out.suffix == ".toml" else (corpus, queries, qrels))
     with progress("reading the data") as step:
         text = starter(
             corpus,

@@ -16,15 +16,33 @@ Html = Annotated[Path | None, typer.Option(help="Also write an HTML page to this
 Markdown = Annotated[Path | None, typer.Option(help="Also write Markdown to this file.")]
 
 
-def require_pages(paths: Iterable[Path | None], inputs: Iterable[str | None]) -> None:
-    """Refuse pages that cannot be written, or that would replace an input, before the work begins."""
-    from recallatk.files import require_not_among, require_writable
+def require_pages(paths: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
+    """Refuse outputs that cannot be written, or that would replace an input, before the work begins."""
+    from recallatk.files import require_writable
+
+    asked = [path for path in paths if path is not None]
+    require_apart(asked, inputs)
+    for path in asked:
+        require_writable(path)
+
+
+def require_apart(paths: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
+    """Refuse outputs that would replace an input."""
+    from recallatk.files import require_not_among
 
     known = list(inputs)
     for path in paths:
         if path is not None:
             require_not_among(path, known)
-            require_writable(path)
+
+
+def measured_files(*folders: Path) -> list[Path]:
+    """The files of runs or tunings that hold what was measured; its reports may be written anew."""
+    from recallatk.reporting.tuned_file import TUNED
+    from recallatk.storage.folder_scan import is_run_file
+
+    files = (each for folder in folders for each in folder.iterdir())
+    return [each for each in files if each.name == TUNED or is_run_file(each.name)]
 
 
 def write_pages(found: Any, pages: Iterable[tuple[Path | None, Callable[[Any], str]]]) -> None:

@@ -21,6 +21,7 @@ from recallatk.cli.options import (
     open_run,
     require_columns,
 )
+from recallatk.cli.pages import measured_files, require_pages
 from recallatk.errors import UsageError
 from recallatk.units import counted
 
@@ -69,7 +70,7 @@ def report(
     Example: recallatk report recallatk-demo --out report.html --png charts
     """
     from recallatk.bench.recorded_benchmark import NamedFiles, RecordedBenchmark
-    from recallatk.files import require_writable, write_text
+    from recallatk.files import write_text
     from recallatk.linter import audit_run
     from recallatk.reporting.html.page import render_html
     from recallatk.reporting.run_report import RunReport
@@ -84,8 +85,8 @@ def report(
     judged = [(judged_by(run, target, budget, price, by_row), folder) for run, folder in map(open_run, runs)]
     found = [(_weighted(run, folder, named, weight), folder) for run, folder in judged]
     first, folder = found[0]
-    page = folder / FILE if out is None else out
-    require_writable(page)
+    page = out or folder / FILE
+    require_pages((page, markdown), (*measured_files(*(each for _, each in found)), truth, corpus, queries))
     data = RecordedBenchmark(first, folder, named)
     require_columns(data, by_row)
     others, names = [run for run, _ in found[1:]], [_name(each) for _, each in found]
@@ -161,14 +162,14 @@ def _tuning(given: list[str], data: list[str | None]) -> Path | None:
 def _report_tuning(
     file: Path, out: Path | None, folders: dict[str, Path | None], markdown: Path | None
 ) -> None:
-    from recallatk.files import require_writable, write_text
+    from recallatk.files import write_text
     from recallatk.reporting import tuned_to_html
     from recallatk.reporting.findings import findings_to_markdown
     from recallatk.reporting.tuned import tuned_charts, tuned_to_markdown
     from recallatk.reporting.tuned_file import read_tuned
 
     target = file.parent / FILE if out is None else out
-    require_writable(target)
+    require_pages((target, markdown), measured_files(file.parent))
     tuned, findings = read_tuned(file)
     write_text(target, tuned_to_html(tuned, findings=findings))
     size = target.stat().st_size / 1e6

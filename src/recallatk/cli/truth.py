@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from recallatk.cli.exits import FAILED, complain, guarded, warn_if_swapped
+from recallatk.cli.exits import FAILED, complain, guarded, nothing_to_resume, warn_if_swapped
 from recallatk.cli.options import (
     By,
     CorpusPath,
@@ -27,9 +28,10 @@ from recallatk.cli.options import (
     VectorColumn,
     Where,
 )
+from recallatk.cli.pages import require_pages
 from recallatk.cli.progress import progress
 from recallatk.cli.volume import set_quiet
-from recallatk.errors import UsageError, unknown
+from recallatk.errors import FormatError, UsageError, unknown
 from recallatk.units import counted
 
 if TYPE_CHECKING:
@@ -130,14 +132,14 @@ def compute(
     Example: recallatk truth corpus.parquet queries.parquet --metric cosine --out truth.parquet
     """
     from recallatk.datasets import open_dataset
-    from recallatk.files import require_writable
     from recallatk.truths import on_cluster
 
     set_quiet(quiet)
+    if plan and out is not None:
+        raise UsageError("--out cannot be combined with --plan, which computes no truth. Omit one of them")
     planning = _plan_options(plan, workers=workers, price=price, precision=precision)
     cluster = on_cluster(on, address, checkpoints)
-    if out is not None:
-        require_writable(out)
+    require_pages([out], () if out is None or _is_truth(out) else (corpus, queries))
     dataset = open_dataset(
         corpus, queries, metric=metric, where=where, id_column=id_column, vector_column=vector_column,
         model=model, query_model=query_model, model_column=model_column,
@@ -149,6 +151,16 @@ def compute(
         _print_plan(dataset, as_json=as_json, **how, **planning)
     else:
         _print_truth(dataset, by or (), out, as_json=as_json, store=store, on=cluster, **how)
+
+
+def _is_truth(out: str) -> bool:
+    """Whether an older truth is there; it is no part of the data, even in their folder."""
+    from recallatk.truths import is_truth_file
+
+    try:
+        return Path(out).is_file() and is_truth_file(out)
+    except FormatError:
+        return False
 
 
 def _print_truth(
@@ -183,7 +195,7 @@ def _print_plan(dataset: Dataset, *, as_json: bool, **options: Any) -> None:
     from recallatk.reporting.text import render_text, terminal_width
     from recallatk.reporting.truth_plan import plan_document
 
-    with progress("pilot"):
+    with nothing_to_resume(), progress("pilot"):
         found = plan_truth(dataset, **options)
     typer.echo(
         json.dumps(found.to_dict())

@@ -14,6 +14,7 @@ import typer
 from recallatk.cli.exits import FAILED, UNDECIDED, complain, nothing_to_resume, say
 from recallatk.cli.history import HistoryFile, history_for
 from recallatk.cli.options import By, Json, Quiet, Targets, Where, import_from_folder
+from recallatk.cli.pages import require_apart
 from recallatk.cli.probe import (
     MadeFrom,
     Rate,
@@ -92,6 +93,7 @@ def watch(
     set_quiet(quiet)
     if on_fail is not None and not targets:
         raise UsageError('--on-fail runs when a target is missed. State one: --target "recall@10 >= 0.95"')
+    require_apart([textfile], (target, queries, corpus, baseline, history))
     import_from_folder()
     asked: dict[str, Any] = {
         "goals": targets or (), "at": at, "where": where, "by": by or (), "sample": sample, "truth": truth,

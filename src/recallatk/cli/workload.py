@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recallatk.cli.options import CorpusPath, IdColumn, Json, MetricName, QueriesPath, VectorColumn
+from recallatk.cli.pages import require_pages
 from recallatk.cli.progress import progress
 from recallatk.errors import UsageError
 
@@ -60,6 +61,7 @@ def workload(
 
     corpus_out = out.with_name(f"{out.stem}-corpus{out.suffix}") if corpus_out is None else corpus_out
     _require_free(out, corpus_out, force=force)
+    require_pages((out, corpus_out), [file for each in (corpus, queries) for file in _files(each)])
     columns = {"format": format, "id_column": id_column, "vector_column": vector_column}
     with progress("making filters") as step:
         made = make(
@@ -81,7 +83,6 @@ def workload(
 
 def _require_free(out: Path, corpus_out: Path, *, force: bool) -> None:
     from recallatk.datasets.registry import format_for_writing
-    from recallatk.files import require_writable
 
     if out.absolute() == corpus_out.absolute():
         raise UsageError(f"--out and --corpus-out are both {out}. Accepted: two files")
@@ -92,7 +93,13 @@ def _require_free(out: Path, corpus_out: Path, *, force: bool) -> None:
             )
         if path.exists() and not force:
             raise UsageError(f"{path}: already exists. Choose another file, or overwrite it with --force")
-        require_writable(path)
+
+
+def _files(given: str | None) -> list[str | Path | None]:
+    """The files of a folder with a corpus and queries, where other files may lie; else what is given."""
+    folder = Path(given or "")
+    parts = {role: list(folder.glob(f"{role}.*")) for role in ("corpus", "queries")}
+    return [given] if given is None or not all(parts.values()) else [*parts["corpus"], *parts["queries"]]
 
 
 def _plain(made: Workload, out: Path, corpus_out: Path) -> dict[str, object]:

@@ -37,6 +37,7 @@ def _table(plan: TruthPlan, here: str, there: str) -> list[list[str]]:
     return [
         ["bytes of vectors", *(_bytes(line.corpus_bytes) for line in lines)],
         ["bytes read here", *(_bytes(line.read_bytes) for line in lines)],
+        ["passes over the vectors", *(f"{line.read_bytes // line.corpus_bytes:,}" for line in lines)],
         ["operations", *(f"{_scaled(line.operations)}FLOP" for line in lines)],
         [f"memory, {here}", *(_bytes(line.memory_bytes) for line in lines)],
         [f"time, {here}", *(_time(line.seconds) for line in lines)],
@@ -52,7 +53,8 @@ def _notes(plan: TruthPlan) -> list[str]:
     enough = plan.enough
     sequential = "more than 20,000" if enough.sequential is None else f"about {enough.sequential:,}"
     notes = [
-        f"Fewer queries are the cheapest way to scale: every line above shrinks with their number. "
+        f"Fewer queries are the cheapest way to scale: operations and their time shrink with their "
+        "number; bytes of vectors and the memory of workers do not. "
         f"{enough.at_most:,} queries give recall within ±{enough.precision:g} whatever its distribution, "
         f"about {enough.usual:,} with a usual spread of 0.2 (--sample {enough.usual}).",
         f"A sequential test that stops as soon as it can (probe, tune, gate) needs {sequential} to tell a "

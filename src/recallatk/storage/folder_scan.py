@@ -147,6 +147,13 @@ def trial_number(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def is_run_file(name: str) -> bool:
+    """Whether a run writes what was measured to files of this name."""
+    _, _, number = name.removesuffix(".parquet").partition("-")
+    beside = number.isdecimal() and name in [each.name(int(number)) for each in SIDECARS]
+    return name == RUN or trial_number(name) is not None or beside
+
+
 def trial_numbers(folder: Path) -> list[int]:
     """The numbers of all files named like trials."""
     found = (trial_number(each.name) for each in folder.iterdir())
