@@ -1,5 +1,6 @@
 """Data at the ends of number types, on which bounds once let rows in twice or out."""
 
+import os
 import subprocess
 import sys
 
@@ -76,3 +77,16 @@ def test_a_scan_leaves_the_threads_of_faiss_as_they_were():
         for code in (usual, FIRST_IMPORT)
     )
     assert after == before
+
+
+def test_the_products_of_8_bits_start_no_telemetry(tmp_path):
+    code = "from recallatk.truths.integer_product import highest_code; print(highest_code())"
+    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert list(tmp_path.iterdir()) == [], "ONNX Runtime keeps the session of its telemetry there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,8 @@ def _is_exact(product: IntegerProduct, code: int) -> bool:
 @lru_cache(maxsize=1)
 def _session() -> tuple[Any, Any]:
     """One session for all threads, each of which runs it alone."""
+    # Importing it starts telemetry to its vendor, and leaves a file in the temporary folder.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime
     except ImportError as problem:
