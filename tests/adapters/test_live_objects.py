@@ -88,7 +88,8 @@ def usearch(metric="l2", vectors=VECTORS, keys=None):
 
 def voyaging(space=voyager.Space.Euclidean, ids=None):
     index = voyager.Index(space, DIMENSION)
-    index.add_items(VECTORS.copy(), ids)
+    # In one thread: several build a graph of chance.
+    index.add_items(VECTORS.copy(), ids, num_threads=1)
     return index
 
 
