@@ -129,4 +129,4 @@ def test_nothing_reaches_infinity_and_everything_its_opposite():
     rows = np.random.default_rng(0).normal(size=(9, 4)).astype("float32")
     queries = QueryCodes.of(space, rows[:2], 0.0)
     limits = RowQuantizer(space, 9, 255).codes(rows, 0.0).limits(queries, np.array([np.inf, -np.inf]))
-    assert limits.tolist() == [2**31 - 1, -(2**31)]
+    assert limits.tolist() == [2**31 - 1, 1 - 2**31]

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import boto3
 import numpy as np
@@ -141,8 +142,12 @@ def test_workers_and_a_node_killed_at_work_cost_only_their_tasks(cluster, large,
         if not killed:
             os.kill(cluster.second.all_processes["raylet"][0].process.pid, signal.SIGKILL)
             killed.append("node")
-        else:
-            for worker in scanning()[:1]:
+        elif done < total:
+            # A task may be between two workers.
+            deadline = time.monotonic() + 2
+            while not (workers := scanning()) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            for worker in workers[:1]:
                 worker.kill()
                 killed.append(worker.pid)
 

@@ -46,6 +46,7 @@ class Ended(SystemExit):
 # What an interrupted command has saved, for those that have saved anything.
 _SAVED = {
     "run": "finished trials are saved. Resume with",
+    "demo": "finished trials are saved. Resume with",
     "tune": "finished trials are saved. Resume with",
     "churn": "finished searches are saved. Resume with",
     "compute": "whatever has a checkpoint is saved. Resume with",
