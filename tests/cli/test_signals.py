@@ -248,7 +248,7 @@ def test_the_suite_does_not_depend_on_how_it_is_started(tmp_path):
         ("truth", "stopped; whatever has a checkpoint is saved. Resume with: recallatk truth bench.toml"),
         ("gate", "stopped"),
         ("convert", "stopped"),
-        ("demo", "stopped; finished trials are saved. Resume with: recallatk demo bench.toml"),
+        ("demo", "stopped; the next one starts anew. Repeat with: recallatk demo bench.toml"),
     ],
 )
 def test_only_what_is_saved_is_called_saved(monkeypatch, capsys, name, said):

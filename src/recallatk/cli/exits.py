@@ -43,10 +43,10 @@ class Ended(SystemExit):
         return problem
 
 
-# What an interrupted command has saved, for those that have saved anything.
+# What an interrupted command has saved, or what its repetition does.
 _SAVED = {
     "run": "finished trials are saved. Resume with",
-    "demo": "finished trials are saved. Resume with",
+    "demo": "the next one starts anew. Repeat with",
     "tune": "finished trials are saved. Resume with",
     "churn": "finished searches are saved. Resume with",
     "compute": "whatever has a checkpoint is saved. Resume with",
