@@ -10,6 +10,7 @@ import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -115,7 +116,6 @@ def test_a_look_says_the_figures_of_other_goals_and_why_it_is_undecided(shop):
 
 
 def test_a_look_without_queries_says_that_rows_cannot_pass(tmp_path):
-    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
     vectors = np.random.default_rng(0).normal(size=(ROWS, DIMENSION)).astype("f4")
     np.save(tmp_path / "corpus.npy", vectors)
     index = faiss.IndexFlatL2(DIMENSION)
@@ -214,7 +214,6 @@ def test_the_first_look_must_succeed_and_later_ones_come_soon_after_an_outage(sh
 @pytest.mark.parametrize("away", ["my.index", "corpus.npy", "queries.npy"])
 @pytest.mark.parametrize("damage", ["missing", "half written"])
 def test_a_file_that_is_written_anew_is_an_outage_but_not_at_the_first_look(tmp_path, away, damage):
-    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
     random = np.random.default_rng(0)
     vectors = random.normal(size=(ROWS, DIMENSION)).astype("f4")
     np.save(tmp_path / "corpus.npy", vectors)

@@ -14,7 +14,7 @@ ROWS, QUERIES = 300, 12
 
 
 def vectors(seed, rows, *, distinct=None):
-    """Random vectors; with `distinct`, so many of them in copies, which tie."""
+    """Random vectors; with `distinct`, that number of rows in copies, which tie."""
     random = np.random.default_rng(seed)
     made = random.normal(size=(distinct or rows, 6)).astype("float32")
     return made if distinct is None else made[random.integers(0, distinct, rows)]

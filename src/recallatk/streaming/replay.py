@@ -169,7 +169,7 @@ class Replay:
     def _numbered(self) -> tuple[list[Write], list[int]]:
         """The waiting writes as the engine gets them, and the states before the first and after each of them.
 
-        It is told its own numbers to delete, and corpus rows to insert.
+        Deletes name rows by the numbers of the index, inserts by those of the corpus.
         """
         found: list[Write] = []
         states = [self.state]

@@ -23,7 +23,7 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step as it is written: what it does to which rows."""
+    """One step of a runbook file: an operation and its rows."""
 
     number: int
     operation: Operation
